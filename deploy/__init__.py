@@ -1,0 +1,1 @@
+"""How Nodevet gets onto machines."""

@@ -1,0 +1,1 @@
+"""Nodevet: tests mirror the folders they speak of."""
