@@ -1,0 +1,1 @@
+"""Tests of the simulated cluster: its Slurm, its hosts and their faults."""
