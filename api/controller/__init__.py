@@ -1,0 +1,1 @@
+"""The only writer of automatic drains: guard, permits, gate, verification."""

@@ -1,0 +1,1 @@
+"""GPUs: presence, health, memory errors, links and who holds them."""

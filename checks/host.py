@@ -1,0 +1,119 @@
+"""Host is the only door through which a check looks at its node, and its roots can be redirected."""
+
+from __future__ import annotations
+
+import os
+import subprocess  # noqa: TID251 - the one place where a check may start a read-only command
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checks.wire import JobAttempt
+
+if TYPE_CHECKING:
+    from checks.gpu.nvml import Nvml
+
+READ_LIMIT = 4 * 1024 * 1024
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class NotRecorded(OSError):
+    """A redirected host has no recording of this command: the question cannot be answered."""
+
+
+@dataclass(slots=True)
+class Host:
+    """One node seen through redirectable roots; ``root`` other than / is a captured or simulated tree.
+
+    ``job`` is the attempt a hook speaks of, ``facts`` what the agent remembers of this node between rounds.
+    """
+
+    root: Path = Path("/")
+    kmsg: Path | None = None
+    nvml_library: Path | None = None
+    job: JobAttempt | None = None
+    memory: Mapping[str, object] = field(default_factory=dict)
+    simulated: bool = False
+    _nvml: Nvml | None = field(default=None, repr=False)
+
+    @property
+    def redirected(self) -> bool:
+        """Whether this is not the live root of the machine we run on."""
+        return self.root != Path("/")
+
+    @property
+    def privileged(self) -> bool:
+        """Whether we run as root."""
+        return os.geteuid() == 0
+
+    def now(self) -> datetime:
+        """The current time, UTC aware."""
+        return datetime.now(timezone.utc)
+
+    def path(self, path: str | Path) -> Path:
+        """Where the node's absolute ``path`` lies for us."""
+        return self.root / str(path).lstrip("/")
+
+    def name(self, path: Path) -> str:
+        """The node's own name for one of our paths, the inverse of path()."""
+        return "/" + str(path.relative_to(self.root))
+
+    def glob(self, pattern: str) -> list[Path]:
+        """Sorted paths of the node that match the absolute ``pattern``."""
+        return sorted(self.root.glob(pattern.lstrip("/")))
+
+    def read(self, path: str | Path) -> str:
+        """Text of a node's file, at most READ_LIMIT bytes, undecodable bytes replaced."""
+        real = path if isinstance(path, Path) and path.is_relative_to(self.root) else self.path(path)
+        with real.open("rb") as file:
+            return file.read(READ_LIMIT).decode("utf-8", "replace")
+
+    def boot_id(self) -> str:
+        """Kernel's random id of this boot, empty when it cannot be read."""
+        try:
+            return self.read("/proc/sys/kernel/random/boot_id").strip()
+        except OSError:
+            return ""
+
+    def uptime(self) -> float | None:
+        """Seconds since boot."""
+        try:
+            return float(self.read("/proc/uptime").split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def run(self, argv: Sequence[str], *, timeout: float = 2.0) -> str:
+        """Output of a read-only command; on a redirected host the recording ``nodevet-commands/<argv>``.
+
+        Raises OSError (not installed, not recorded, failed) or TimeoutError. Called inside a lane only.
+        """
+        if self.redirected:
+            record = self.root / "nodevet-commands" / "_".join(argv).replace("/", ".")
+            if not record.exists():
+                raise NotRecorded(f"command {argv[0]} has no recording under {self.root}")
+            return self.read(record)
+        try:
+            done = subprocess.run(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+                env={"PATH": _PATH, "LC_ALL": "C"},
+                cwd="/",
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"command {argv[0]} did not end within {timeout:g} s") from error
+        if done.returncode != 0 and not done.stdout:
+            raise OSError(f"command {argv[0]} ended with {done.returncode}: {done.stderr[:200]!r}")
+        return done.stdout[:READ_LIMIT].decode("utf-8", "replace")
+
+    def nvml(self) -> Nvml:
+        """The node's NVML, opened on first use and kept by this process (a lane)."""
+        if self._nvml is None:
+            from checks.gpu.nvml import open_nvml
+
+            self._nvml = open_nvml(self)
+        return self._nvml

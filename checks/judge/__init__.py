@@ -1,0 +1,1 @@
+"""What findings mean: pure functions over values, used alike by agent, central service and command line."""

@@ -1,0 +1,89 @@
+"""One decide() answers for prolog, epilog, interval, health, manual, dashboard and back-test alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from checks.declare import clean
+from checks.judge.context import Context
+from checks.judge.policy import Policy, Rule
+from checks.judge.verdict import is_stale, judged, unanswered, verdict
+from checks.wire import Action, Decision, Finding
+
+_WEIGHT: dict[Action, int] = {"admit": 0, "wait": 1, "drain": 2, "refuse": 3}
+_NOTHING: Action = "admit"
+REASON_LIMIT = 160
+
+
+def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Decision:
+    """Judge ``findings`` and say what is wanted; nothing here reads, writes or asks the time.
+
+    Only a fresh ``fail`` that blames the node can want a refusal or a drain.
+    """
+    seen = judged(findings, policy)
+    fresh = [f for f in seen if not is_stale(f, context)]
+    faults = [f for f in fresh if f.status == "fail" and f.blame == "node"]
+    acting = [(f, policy.rule(f.code, f.status, f.blame)) for f in faults]
+    shadow = tuple(dict.fromkeys(f.code for f, r in acting if r.shadow))
+    wanted = [(f, _action(f, r, context)) for f, r in acting if not r.shadow]
+    action: Action = max((a for _, a in wanted), key=_WEIGHT.__getitem__, default=_NOTHING)
+    causes = sorted((f for f, a in wanted if a == action), key=lambda f: (f.code, f.target))
+    if action in ("admit", "wait"):
+        causes = []
+    return Decision(
+        verdict=verdict(fresh, context),
+        wanted=action,
+        codes=tuple(dict.fromkeys(f.code for f in causes)),
+        reason=operator_reason(causes),
+        user_message=_for_user(action),
+        why=context.quiet or _why(action, fresh, context),
+        policy_version=policy.version,
+        shadow_codes=shadow,
+    )
+
+
+def _action(finding: Finding, rule: Rule, context: Context) -> Action:
+    """What one fault wants on this occasion."""
+    if context.quiet:
+        return "admit"
+    if context.occasion == "prolog":
+        return _at_prolog(finding, rule, context)
+    action = rule.interval or "admit"
+    if action == "refuse":
+        action = "drain"
+    return action if finding.seen >= (rule.confirm or 1) else "admit"
+
+
+def _at_prolog(finding: Finding, rule: Rule, context: Context) -> Action:
+    """Refusing is weighed against what it costs the job; where it costs too much, drain afterwards."""
+    action = rule.prolog or "admit"
+    if action != "refuse":
+        return action if finding.seen >= (rule.confirm or 1) else "admit"
+    if context.requeue is False and not rule.device_lost:
+        return "drain"
+    nodes = context.job.nodes if context.job else None
+    if rule.refuse_up_to_nodes is not None and nodes is not None and nodes > rule.refuse_up_to_nodes:
+        return "drain"
+    return "refuse"
+
+
+def operator_reason(causes: Sequence[Finding]) -> str:
+    """One line for the operator: code, part, value and limit of the first cause, and how many more there are."""
+    if not causes:
+        return ""
+    first = causes[0]
+    more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
+    return clean(f"{first.code} {first.target}: {first.message}", REASON_LIMIT - len(more)) + more
+
+
+def _for_user(action: Action) -> str:
+    if action == "refuse":
+        return "this node failed its health check before your job started; Slurm restarts the job on other nodes"
+    return ""
+
+
+def _why(action: Action, findings: Sequence[Finding], context: Context) -> str:
+    missing = unanswered(findings, context)
+    if missing and action == "admit":
+        return clean("not answered: " + ", ".join(missing))
+    return ""

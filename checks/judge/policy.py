@@ -1,0 +1,142 @@
+"""A policy is a versioned pack of rules per code, layered by the site, and every value knows its origin."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from checks.wire import Action, Blame, Status
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PolicyStep = Literal["verify", "burn-in", "person"]
+
+
+class PolicyError(ValueError):
+    """A policy file cannot be used; the text names file, key and the nearest known name."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What follows from one code.
+
+    ``status``/``blame`` override the code's own. ``prolog`` and ``interval`` are the wanted actions. ``confirm`` is
+    the number of consecutive rounds before an interval drain (a hook decides on what it sees). ``lease``: a permit
+    may be leased in advance. ``device_lost``: refuse even a job that would not be requeued. ``breaks_every_job``:
+    a late drain may requeue a started job. ``refuse_up_to_nodes``: larger jobs are admitted and the node drained
+    afterwards. ``resume``: what brings the node back. ``shadow``: recorded, never acted upon.
+    """
+
+    status: Status | None = None
+    blame: Blame | None = None
+    prolog: Action | None = None
+    interval: Action | None = None
+    confirm: int | None = None
+    lease: bool | None = None
+    device_lost: bool | None = None
+    breaks_every_job: bool | None = None
+    refuse_up_to_nodes: int | None = None
+    resume: PolicyStep | None = None
+    shadow: bool | None = None
+
+
+class Pack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One policy file: a version, defaults per "status.blame" and rules per code."""
+
+    version: str
+    defaults: dict[str, Rule] = {}
+    codes: dict[str, Rule] = {}
+    xid: dict[str, dict[str, str | int | bool]] = {}
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """All layers merged; ``origin`` maps "codes.gpu_lost.prolog" to the file that set it."""
+
+    version: str
+    defaults: dict[str, Rule]
+    codes: dict[str, Rule]
+    xid: dict[str, dict[str, str | int | bool]]
+    origin: dict[str, str]
+
+    def rule(self, code: str, status: Status, blame: Blame | None) -> Rule:
+        """The rule in force for a finding: the code's own values over the defaults of its status and blame."""
+        default = self.defaults.get(f"{status}.{blame}", Rule())
+        own = self.codes.get(code)
+        return _over(default, own) if own else default
+
+
+def _over(base: Rule, layer: Rule) -> Rule:
+    given = {n: getattr(layer, n) for n in Rule.__struct_fields__ if getattr(layer, n) is not None}
+    return msgspec.structs.replace(base, **given)
+
+
+def read_pack(text: str, name: str) -> Pack:
+    """Parse one TOML pack; raises PolicyError with file, key and the nearest known name."""
+    try:
+        raw = tomllib.loads(text)
+        return msgspec.convert(raw, Pack)
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"{name}: {error}") from error
+    except msgspec.ValidationError as error:
+        raise PolicyError(f"{name}: {error}{_nearest(str(error))}") from error
+
+
+def _nearest(text: str) -> str:
+    """A hint after msgspec's "Object contains unknown field `x`"."""
+    parts = text.split("`")
+    if "unknown field" not in text or len(parts) < 2:
+        return ""
+    close = difflib.get_close_matches(parts[1], [*Rule.__struct_fields__, *Pack.__struct_fields__], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
+    """Lay packs over each other in order, later values win, each remembered with its file."""
+    version = ""
+    defaults: dict[str, Rule] = {}
+    codes: dict[str, Rule] = {}
+    xid: dict[str, dict[str, str | int | bool]] = {}
+    origin: dict[str, str] = {}
+    for name, pack in packs:
+        version = f"{version}+{pack.version}" if version else pack.version
+        for part, into in (("defaults", defaults), ("codes", codes)):
+            for key, rule in getattr(pack, part).items():
+                into[key] = _over(into.get(key, Rule()), rule)
+                for field in Rule.__struct_fields__:
+                    if getattr(rule, field) is not None:
+                        origin[f"{part}.{key}.{field}"] = name
+        for number, entry in pack.xid.items():
+            xid[number] = {**xid.get(number, {}), **entry}
+            origin.update({f"xid.{number}.{k}": name for k in entry})
+    return Policy(version=version, defaults=defaults, codes=codes, xid=xid, origin=origin)
+
+
+@cache
+def shipped() -> Policy:
+    """The policy that comes with Nodevet, without any site layer."""
+    return load_policy(None)
+
+
+def load_policy(site: Path | None) -> Policy:
+    """The shipped packs and, over them, ``site``/*.toml in alphabetical order."""
+    packs = [
+        (f.name, read_pack(f.read_text(encoding="utf-8"), f.name))
+        for f in sorted((p for p in files("checks.judge").joinpath("packs").iterdir()), key=lambda p: p.name)
+        if f.name.endswith(".toml")
+    ]
+    if site is not None and site.is_dir():
+        for path in sorted(site.glob("*.toml")):
+            try:
+                packs.append((str(path), read_pack(path.read_text(encoding="utf-8"), str(path))))
+            except (OSError, UnicodeDecodeError) as error:
+                raise PolicyError(f"{path}: cannot be read: {error}") from error
+    return merge(packs)

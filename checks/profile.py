@@ -1,0 +1,113 @@
+"""A profile says what a node of one kind must have: the settings of checks, never what is seen now."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from checks.catalog import load, option_types
+from checks.host import Host
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Settings = dict[str, dict[str, object]]
+
+
+class ProfileError(ValueError):
+    """A profile or a check's settings cannot be used; the text names the nearest known name."""
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """PCI ids ``vendor:device`` that must be present, with the count where a count is given."""
+
+    pci: dict[str, int] = {}
+    features: tuple[str, ...] = ()
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One node shape: its name, what tells it, and the settings of its checks."""
+
+    name: str
+    title: str = ""
+    match: Match = Match()
+    checks: Settings = {}
+    skip: tuple[str, ...] = ()
+
+
+GENERIC = Profile(name="generic", title="unknown hardware: only what every Linux node must satisfy")
+
+
+def read_profile(text: str, name: str) -> Profile:
+    """Parse one TOML profile and prove its settings against the declared checks."""
+    try:
+        profile = msgspec.convert(tomllib.loads(text), Profile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ProfileError(f"{name}: {error}") from error
+    for check, settings in profile.checks.items():
+        typed_options(check, settings, where=name)
+    return profile
+
+
+def typed_options(check: str, settings: Mapping[str, object], *, where: str) -> dict[str, object]:
+    """Settings of one check converted to its declared types; unknown check or option = ProfileError."""
+    known = load()
+    if check not in known:
+        raise ProfileError(f"{where}: no check {check!r}{_nearest(check, known)}")
+    types = option_types(known[check])
+    made: dict[str, object] = {}
+    for name, value in settings.items():
+        if name not in types:
+            raise ProfileError(f"{where}: check {check} has no setting {name!r}{_nearest(name, types)}")
+        try:
+            made[name] = msgspec.convert(value, types[name])
+        except msgspec.ValidationError as error:
+            raise ProfileError(f"{where}: check {check}, setting {name}: {error}") from error
+    return made
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def profiles(site: Path | None = None) -> dict[str, Profile]:
+    """Shipped profiles and over them those of ``site``, by name."""
+    found = {GENERIC.name: GENERIC}
+    shipped = [p for p in files("checks").joinpath("profiles").iterdir() if p.name.endswith(".toml")]
+    for item in sorted(shipped, key=lambda p: p.name):
+        profile = read_profile(item.read_text(encoding="utf-8"), item.name)
+        found[profile.name] = profile
+    for path in sorted(site.glob("*.toml")) if site and site.is_dir() else []:
+        profile = read_profile(path.read_text(encoding="utf-8"), str(path))
+        found[profile.name] = profile
+    return found
+
+
+def pci_ids(host: Host) -> dict[str, int]:
+    """How many PCI functions of each ``vendor:device`` the node has; unreadable ones do not count."""
+    counts: dict[str, int] = {}
+    for device in host.glob("/sys/bus/pci/devices/*"):
+        try:
+            key = f"{host.read(device / 'vendor').strip()[2:]}:{host.read(device / 'device').strip()[2:]}"
+        except OSError:
+            continue
+        counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def match_profile(host: Host, known: Mapping[str, Profile]) -> Profile:
+    """The profile whose PCI ids are all present; the most demanding wins, none = generic.
+
+    Presence, not count, tells the kind: a node that lost a GPU is still a node of its kind.
+    """
+    present = pci_ids(host)
+    fitting = [p for p in known.values() if p.match.pci and all(i in present for i in p.match.pci)]
+    return max(fitting, key=lambda p: (len(p.match.pci), p.name), default=GENERIC)

@@ -1,0 +1,1 @@
+"""The agent on each node and the nodevet command."""
