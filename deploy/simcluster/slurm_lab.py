@@ -113,7 +113,7 @@ class SlurmLab:
         self._spawn(f"slurmd-{name}", ["slurmd", "-D", "-f", self.conf, "-N", name])
 
     def kill_slurmctld(self) -> None:
-        """Take the controller away at once, as a crash does."""
+        """Take the controller away at once, as a crash does: what it had not saved yet (a few seconds) is lost."""
         self._kill("slurmctld")
 
     def restart_slurmctld(self) -> None:
@@ -227,6 +227,8 @@ class SlurmLab:
         return self.run(["scontrol", "show", "node", name]).stdout
 
     def _spawn(self, daemon: str, argv: Sequence[str | Path], user: str | None = None) -> None:
+        if before := self._started.get(daemon):
+            before.wait(timeout=10)  # reaps what was ended by process id
         log = self.base / "log" / f"{daemon}.stderr"
         self._started[daemon] = processes.spawn(argv, env=self.env, log=log, user=user)
 
