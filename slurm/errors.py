@@ -1,0 +1,94 @@
+"""Every failure of a conversation with Slurm has one class that says whose trouble it is.
+
+SlurmError
+ |- NotFound           no such node or job
+ |- PermissionDenied   this account may not do that
+ |- InvalidTransition  the node or job is not in a state that allows it
+ |- ClockSkew          the credential was refused because two clocks differ
+ |- Busy               the controller asks to come back later
+ |   `- Unreachable    the controller does not answer at all
+ |- Timeout            a command did not end in time; `step` names it
+ |- NoCommand          the command is not installed where we look
+ |- BadRequest         what we were asked to send could mean something else to Slurm
+ `- BadAnswer          the answer could not be understood
+
+None of them is ever a fault of the node it speaks of.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class SlurmError(Exception):
+    """Slurm could not be asked or told."""
+
+
+class NotFound(SlurmError):
+    """Slurm knows no such node or job."""
+
+
+class PermissionDenied(SlurmError):
+    """The account we run as may not do this."""
+
+
+class InvalidTransition(SlurmError):
+    """The present state of the node or job does not allow this."""
+
+
+class ClockSkew(SlurmError):
+    """A credential was expired or from the future: the clocks of two machines differ."""
+
+
+class Busy(SlurmError):
+    """The controller is too busy now; the same request may work later."""
+
+
+class Unreachable(Busy):
+    """No controller answers."""
+
+
+class Timeout(SlurmError):
+    """A command did not come back within its limit."""
+
+    def __init__(self, step: str, seconds: float) -> None:
+        super().__init__(f"{step} did not end within {seconds:g} s")
+        self.step = step
+        self.seconds = seconds
+
+
+class NoCommand(SlurmError):
+    """A Slurm command is not installed where we look for it."""
+
+
+class BadRequest(SlurmError):
+    """A name or text was refused before it reached Slurm."""
+
+
+class BadAnswer(SlurmError):
+    """Slurm's answer could not be understood."""
+
+
+# Slurm's own words, in the order in which they decide: a clock is the cause behind many an "unable to contact".
+_WORDS: tuple[tuple[re.Pattern[str], type[SlurmError]], ...] = (
+    (re.compile(r"(expired|rewound) credential|credential (expired|rewound)", re.I), ClockSkew),
+    (re.compile(r"rate limit|socket timed out|zero bytes were|temporarily unable|try again", re.I), Busy),
+    (re.compile(r"invalid user id|access/permission denied|permission denied|not authorized", re.I), PermissionDenied),
+    (re.compile(r"invalid node name|node \S+ (not found|does not exist)|invalid job id", re.I), NotFound),
+    (re.compile(r"failure to query node", re.I), NotFound),
+    (
+        re.compile(r"invalid node state|job is pending|job/step already|disabled|already finished", re.I),
+        InvalidTransition,
+    ),
+    (re.compile(r"unable to contact|connect failure|connection refused|establish a config", re.I), Unreachable),
+    (re.compile(r"no controller|slurmctld.* (down|not respond)", re.I), Unreachable),
+)
+
+
+def error_for(text: str, *, step: str) -> SlurmError:
+    """Turn what a command printed into the one error that says what it means."""
+    line = " ".join(text.split())[:300] or "no message"
+    for pattern, kind in _WORDS:
+        if pattern.search(text):
+            return kind(f"{step}: {line}")
+    return SlurmError(f"{step}: {line}")

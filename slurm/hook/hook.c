@@ -1,0 +1,87 @@
+/* Asks the node's agent whether a job may start, within one deadline, and is never itself the reason for a drain.
+ *
+ * Slurm runs this program as Prolog, Epilog and HealthCheckProgram under three names (the kind is the end of
+ * argv[0]: slurm.conf takes no arguments there). Slurm drains a node whose Prolog or Epilog exits non-zero, so
+ * 1 is given only for a whole, well-formed refusal of a prolog by an agent that runs as root or as ourselves.
+ * Everything else, a crash of this program included, is 0; what could not be asked leaves a mark for later.
+ * No heap, no PATH, no HOME, no file needed but the socket. */
+#include "hook.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char *kind = "unknown";
+static const char HELP[] = "nodevet-prolog, nodevet-epilog, nodevet-health: run by Slurm, without arguments\n"
+                           "configuration: " HOOK_CONF "\n"
+                           "  --check    print what is in force and whether the agent answers (exit 0) or not (1)\n"
+                           "  --version  print the version\n";
+
+/* For `nodevet hook test`, never for Slurm: what is in force, and whether the agent answers (exit 0) or not (1). */
+static int check(void)
+{
+    struct answer answer = {.probe = true};
+    struct stat st;
+    decide(1);
+    dprintf(1, "kind=%s\nconf=%s\nsocket=%s\nmarks=%s\nstop_file=%s\ndeadline_s=%.3f\nrestart_retry_s=%.3f\n", kind,
+            conf.origin, conf.socket, conf.marks, conf.stop_file, conf.deadline_s, conf.restart_retry_s);
+    dprintf(1, "stopped=%s\n", lstat(conf.stop_file, &st) == 0 ? "yes" : "no");
+    enum outcome outcome = ask(&answer);
+    dprintf(1, "agent=%s\n", CAUSE[outcome]);
+    return outcome != ANSWERED;
+}
+
+static bool is_kind(const char *name, const char *word)
+{
+    size_t length = strlen(name), size = strlen(word);
+    if (length < size || strcmp(name + length - size, word) != 0)
+        return false;
+    return length == size || name[length - size - 1] == '-';
+}
+
+static void find_kind(const char *path)
+{
+    static const char *const words[] = {"prolog", "epilog", "health"};
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; i < COUNT(words); i++)
+        if (is_kind(slash ? slash + 1 : path, words[i]))
+            kind = words[i];
+}
+
+int main(int argc, char **argv)
+{
+    struct answer answer = {0};
+    struct stat st;
+    begin();
+    find_kind(argc > 0 ? argv[0] : "");
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        dprintf(1, "nodevet hook %s\n", HOOK_VERSION);
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        dprintf(1, "%s", HELP);
+        return 0;
+    }
+    load_conf();
+    arm(conf.deadline_s);
+    if (argc == 2 && strcmp(argv[1], "--check") == 0)
+        return check();
+
+    enum outcome outcome = ARGS;
+    if (lstat(conf.stop_file, &st) == 0) {
+        outcome = STOPPED;
+    } else if (argc != 1 || strcmp(kind, "unknown") == 0) {
+        note("takes no argument and is named nodevet-prolog, nodevet-epilog or nodevet-health");
+    } else {
+        collect();
+        outcome = ask(&answer);
+    }
+    if (outcome != ANSWERED) {
+        leave_mark(outcome);
+        return 0;
+    }
+    int code = answer.exit && strcmp(kind, "prolog") == 0;
+    decide(code);
+    say(&answer);
+    return code;
+}

@@ -1,0 +1,174 @@
+"""Answers about nodes, in text or in either shape of JSON, become `NodeState` values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+import msgspec
+
+from slurm.errors import BadAnswer
+from slurm.state import NodeState, Reason
+from slurm.text import parse_records
+from slurm.words import StateWords, state_text, state_words
+
+_EMPTY = frozenset({"", "(null)", "N/A", "n/a", "None", "none", "Unknown"})
+_SET_BY = re.compile(r"(?s)(.*?)\s*\[([^\]\s@]*)@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|Unknown)\](\n.*)?")
+_NO_TIME = 0xFFFFFFF0  # Slurm's "no value" and "infinite" sentinels lie above
+
+
+def nodes_from_text(text: str) -> dict[str, NodeState]:
+    """Read ``scontrol show node``; times in it are taken as UTC (we ask with TZ=UTC)."""
+    found: dict[str, NodeState] = {}
+    for record in parse_records(text, "NodeName"):
+        state = _from_record(record)
+        found.setdefault(state.name, state)
+    return found
+
+
+def nodes_from_json(data: bytes) -> dict[str, NodeState]:
+    """Read ``scontrol show node --json`` (23.02 and later) or ``sinfo --json`` (21.08 to 22.05)."""
+    found: dict[str, NodeState] = {}
+    for item in json_list(data, "nodes"):
+        if isinstance(item, Mapping) and isinstance(item.get("name"), str):
+            state = _from_json(item)
+            found.setdefault(state.name, state)
+    return found
+
+
+def json_list(data: bytes, key: str) -> list[object]:
+    """Take the list ``key`` out of an answer, or raise BadAnswer with what the answer complains of."""
+    try:
+        answer = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise BadAnswer(f"answer is not JSON: {error}") from error
+    if not isinstance(answer, Mapping):
+        raise BadAnswer(f"answer is a {type(answer).__name__}, expected an object")
+    items = answer.get(key)
+    if not isinstance(items, list):
+        raise BadAnswer(f"answer has no list {key}")
+    return items
+
+
+def _from_record(record: Mapping[str, str]) -> NodeState:
+    words = state_text(record.get("State", ""))
+    return NodeState(
+        name=record.get("NodeName", ""),
+        base=words.base,
+        flags=words.flags,
+        known=words.known,
+        reason=_reason_text(record.get("Reason", "")),
+        boot_time=time_from_text(record.get("BootTime", "")),
+        slurmd_start_time=time_from_text(record.get("SlurmdStartTime", "")),
+        partitions=_split(record.get("Partitions")),
+        gres=_text(record.get("Gres")),
+        features=_split(record.get("ActiveFeatures")),
+        available_features=_split(record.get("AvailableFeatures")),
+        cpus=_digits(record.get("CPUTot")),
+        alloc_cpus=_digits(record.get("CPUAlloc")),
+        real_memory=_digits(record.get("RealMemory")),
+        version=_text(record.get("Version")),
+        comment=_text(record.get("Comment")),
+        extra=_text(record.get("Extra")),
+        next_state=_text(record.get("NextState")),
+    )
+
+
+def _from_json(item: Mapping[str, object]) -> NodeState:
+    words = _json_state(item)
+    features = item.get("active_features")
+    available = item.get("features")
+    return NodeState(
+        name=str(item["name"]),
+        base=words.base,
+        flags=words.flags,
+        known=words.known,
+        reason=_reason_json(item),
+        boot_time=time_from_json(item.get("boot_time")),
+        slurmd_start_time=time_from_json(item.get("slurmd_start_time")),
+        partitions=_split(item.get("partitions")),
+        gres=_text(item.get("gres")),
+        features=_split(features),
+        available_features=_split(available),
+        cpus=number(item.get("cpus")),
+        alloc_cpus=number(item.get("alloc_cpus")),
+        real_memory=number(item.get("real_memory")),
+        version=_text(item.get("version")) or _text(item.get("slurmd_version")),
+        comment=_text(item.get("comment")),
+        extra=_text(item.get("extra")),
+        next_state=_next_state(item),
+    )
+
+
+def _json_state(item: Mapping[str, object]) -> StateWords:
+    state, flags = item.get("state"), item.get("state_flags")
+    words = state if isinstance(state, list) else [state]
+    return state_words([*words, *(flags if isinstance(flags, list) else [])])
+
+
+def _next_state(item: Mapping[str, object]) -> str | None:
+    words = item.get("next_state_after_reboot")
+    if not isinstance(words, list):
+        words = item.get("next_state_after_reboot_flags")
+    told = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    return next((word for word in told if word in {"RESUME", "DOWN"}), None)
+
+
+def _reason_text(value: str) -> Reason | None:
+    if value in _EMPTY:
+        return None
+    if (match := _SET_BY.fullmatch(value)) is None:
+        return Reason(value)
+    text, user, at, more = match.groups()
+    return Reason(text + (more or ""), user or None, time_from_text(at))
+
+
+def _reason_json(item: Mapping[str, object]) -> Reason | None:
+    text = item.get("reason")
+    if not isinstance(text, str) or not text:
+        return None
+    return Reason(text, _text(item.get("reason_set_by_user")), time_from_json(item.get("reason_changed_at")))
+
+
+def time_from_text(value: str) -> datetime | None:
+    """Read ``2026-12-01T05:03:29`` as UTC; None for ``None``, ``Unknown`` and whatever else is no time."""
+    try:
+        return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+
+
+def time_from_json(value: object) -> datetime | None:
+    """Read a time given as seconds or as ``{"set", "infinite", "number"}``; None when unset."""
+    seconds = number(value)
+    if seconds is None or not 0 < seconds < _NO_TIME:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def number(value: object) -> int | None:
+    """Read a number given as such or as ``{"set", "infinite", "number"}``; None when unset or not a number."""
+    if isinstance(value, Mapping):
+        if not value.get("set") or value.get("infinite"):
+            return None
+        value = value.get("number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if abs(value) < 2**63 else None
+
+
+def _digits(value: str | None) -> int | None:
+    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 19 else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value not in _EMPTY else None
+
+
+def _split(value: object) -> tuple[str, ...]:
+    if isinstance(value, list):
+        return tuple(part for part in value if isinstance(part, str) and part)
+    if not isinstance(value, str) or value in _EMPTY:
+        return ()
+    return tuple(part for part in (piece.strip() for piece in value.split(",")) if part)

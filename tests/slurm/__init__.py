@@ -1,0 +1,1 @@
+"""Tests of what Slurm thinks and of how we tell it otherwise."""
