@@ -1,0 +1,126 @@
+"""What the routes ask of the controller, and the rows that it answers with.
+
+Async methods and those marked "on the loop" run on the server's event loop; the others are called from worker
+threads as well, so they only read what is replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal, Protocol
+
+import msgspec
+
+from checks.wire import (
+    GateAnswer,
+    GateRequest,
+    Lease,
+    Limits,
+    Order,
+    PermitAnswer,
+    PermitRequest,
+)
+from slurm.state import NodeState
+
+OrderKind = Literal["check", "verify", "stop-testing", "release"]
+
+
+class DrainRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a drain or resume would do, did, or refused to do on one node; ``why`` is for people."""
+
+    cluster: str
+    node: str
+    outcome: Literal["planned", "done", "refused", "unchanged", "failed"]
+    why: str = ""
+    owner: str | None = None
+    reason: str = ""
+    state: str | None = None
+    running_jobs: bool | None = None
+
+
+class DrainView(msgspec.Struct, frozen=True, kw_only=True):
+    """One drain we know of, and how it ends: every drain has an exit that is known and shown."""
+
+    cluster: str
+    node: str
+    owner: str
+    reason: str = ""
+    code: str | None = None
+    token: str = ""
+    since: datetime | None = None
+    actor: str = ""
+    state: str | None = None
+    phase: str = ""
+    exit: str = ""
+
+
+class ControllerPort(Protocol):
+    """The one writer of automatic drains, as the routes see it."""
+
+    async def permit(self, request: PermitRequest) -> PermitAnswer:
+        """Grant or deny the right to refuse once."""
+        ...
+
+    async def gate(self, request: GateRequest) -> GateAnswer:
+        """Take a member's answer and, where it holds, wait for the others."""
+        ...
+
+    async def orders(self, cluster: str, node: str, wait: float) -> tuple[Order, ...]:
+        """The node's open orders, waiting up to ``wait`` seconds for the first."""
+        ...
+
+    async def order(
+        self, cluster: str, node: str, kind: OrderKind, *, actor: str, checks: tuple[str, ...] = ()
+    ) -> Order:
+        """Put an order down for a node and wake its poll."""
+        ...
+
+    def done(self, order_ids: tuple[str, ...]) -> None:
+        """Forget orders that an agent has carried out (on the loop)."""
+        ...
+
+    def leases_for(self, cluster: str, node: str) -> tuple[Lease, ...]:
+        """Leases to hand to a node in a heartbeat's reply (on the loop)."""
+        ...
+
+    def limits(self) -> Limits:
+        """The running Slurm's limits as last read."""
+        ...
+
+    def slurm_state(self, node: str) -> NodeState | None:
+        """What Slurm holds about a node as last read; None when not known."""
+        ...
+
+    def slurm_states(self) -> Mapping[str, NodeState]:
+        """All nodes as last read; empty when Slurm has not answered."""
+        ...
+
+    async def preview(self, nodes: str, verb: Literal["drain", "resume"]) -> list[DrainRow]:
+        """What ``verb`` would do to each node of a host list, changing nothing."""
+        ...
+
+    async def drain(self, nodes: str, reason: str, actor: str) -> list[DrainRow]:
+        """Drain for a person."""
+        ...
+
+    async def resume(self, nodes: str, actor: str, verify: bool = True, force: bool = False) -> list[DrainRow]:
+        """Give nodes back for a person, after verification unless told otherwise."""
+        ...
+
+    def drains(self) -> list[DrainView]:
+        """Every drain in force, whoever owns it."""
+        ...
+
+    def on_report(self, cluster: str, node: str) -> None:
+        """A node's findings have changed: look at it soon (on the loop)."""
+        ...
+
+    def metrics(self) -> Mapping[str, float]:
+        """Counters and gauges, e.g. ``permits_granted_total``, ``permits_denied_total``, ``guard_closed``,
+        ``gate_expired_total``; names without the ``nodevet_`` prefix."""
+        ...
+
+    async def run(self) -> None:
+        """Work until cancelled; started with the server."""
+        ...

@@ -1,0 +1,180 @@
+"""What the store answers with: frozen values that go out as JSON unchanged."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from checks.wire import Decision, Finding, JobAttempt, NodeFacts, Occasion, Report, Verdict
+
+Freshness = Literal["fresh", "stale", "none"]
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as the controller needs it, from one bulk read."""
+
+    cluster: str
+    node: str
+    verdict: Verdict
+    last_contact: datetime
+    last_report: datetime | None
+    boot_id: str
+    incarnation: str
+    simulated: bool
+    facts: NodeFacts | None
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list of nodes; a node without contact for ten minutes is ``stale`` and unknown."""
+
+    cluster: str
+    node: str
+    verdict: Verdict
+    data: Freshness
+    summary: str
+    wanted: str
+    fail: int
+    warn: int
+    unknown: int
+    ok: int
+    profile: str
+    gpu_model: str
+    boot_id: str
+    agent_version: str
+    policy_version: str
+    simulated: bool
+    wedged_lanes: tuple[str, ...]
+    outbox_waiting: int
+    first_seen: datetime
+    last_contact: datetime
+    last_report: datetime | None
+    slurm_state: str | None = None
+    reason: str | None = None
+
+
+class FindingView(Finding, frozen=True, kw_only=True):
+    """A finding with the node that it is about."""
+
+    cluster: str
+    node: str
+
+
+class ChangeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of status or code; ``old_status`` is None at first sight."""
+
+    id: int
+    check: str
+    target: str
+    old_status: str | None
+    old_code: str | None
+    status: str
+    code: str
+    blame: str | None
+    message: str
+    observed_at: datetime | None
+    at: datetime
+
+
+class ReportView(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored report with its number; findings and notes are left out of lists."""
+
+    id: int
+    cluster: str
+    node: str
+    occasion: Occasion
+    started_at: datetime
+    seconds: float
+    received_at: datetime
+    boot_id: str
+    job: JobAttempt | None
+    decision: Decision | None
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """One job attempt and what was answered to it."""
+
+    cluster: str
+    job_id: int
+    attempt: str
+    nodes: tuple[str, ...]
+    first_report: datetime
+    last_report: datetime
+    refused: int
+    reports: int
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person wrote beside an incident."""
+
+    at: datetime
+    actor: str
+    note: str
+
+
+class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
+    """One problem from first sight to close."""
+
+    id: int
+    cluster: str
+    node: str
+    code: str
+    target: str
+    check: str
+    kind: str
+    message: str
+    first_seen: datetime
+    last_seen: datetime
+    times_opened: int
+    closed_at: datetime | None
+    closed_why: str
+    acknowledged_at: datetime | None
+    acknowledged_by: str | None
+    notes: tuple[Note, ...] = ()
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did or was refused what, when."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: str
+
+
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A token without its secret; ``prefix`` is how people tell it from others."""
+
+    id: int
+    prefix: str
+    role: str
+    cluster: str | None
+    node: str | None
+    scopes: tuple[str, ...]
+    label: str
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class NodeFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which nodes a list shows; ``names`` of None means all."""
+
+    verdict: Verdict | None = None
+    text: str = ""
+    cluster: str | None = None
+    names: frozenset[str] | None = None
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What an ingest did, for those who act on it."""
+
+    accepted: int
+    stored: tuple[Report, ...] = ()
+    repeated: int = 0
