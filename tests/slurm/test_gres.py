@@ -1,0 +1,113 @@
+"""GRES strings and gres.conf give counts, indices and device files in every known writing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm.gres import Gres, GresError, autodetect, gpu_count, gpu_files, minor, parse_gres
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, ()),
+        ("", ()),
+        ("(null)", ()),
+        ("N/A", ()),
+        ("gpu", (Gres("gpu"),)),
+        ("gpu:4", (Gres("gpu", count=4),)),
+        ("gpu:h100:8(S:0-1)", (Gres("gpu", "h100", 8, sockets="0-1"),)),
+        ("gpu:1(IDX:0)", (Gres("gpu", count=1, indices=(0,)),)),
+        ("gpu:a100:3(IDX:0,2-3)", (Gres("gpu", "a100", 3, indices=(0, 2, 3)),)),
+        ("gpu:0(IDX:N/A)", (Gres("gpu", count=0, indices=()),)),
+        ("gpu:a100_1g.5gb:7,gpu:a100:1", (Gres("gpu", "a100_1g.5gb", 7), Gres("gpu", "a100", 1))),
+        ("gres:gpu:2", (Gres("gpu", count=2),)),
+        ("gres/gpu:4", (Gres("gpu", count=4),)),
+        ("gpu:h100", (Gres("gpu", "h100", 1),)),
+        (
+            "nic:2,gpu:4(S:0,2),craynetwork:4",
+            (Gres("nic", count=2), Gres("gpu", count=4, sockets="0,2"), Gres("craynetwork", count=4)),
+        ),
+        ("shard:h100:4K", (Gres("shard", "h100", 4096),)),
+    ],
+)
+def test_reads_every_writing(text: str | None, expected: tuple[Gres, ...]) -> None:
+    """E92: dots in MIG types, (IDX:..) and (S:..), lists of several entries, N/A."""
+    assert parse_gres(text) == expected
+
+
+def test_counts_all_gpu_types() -> None:
+    """E92: not only the first entry of a list."""
+    assert gpu_count("gpu:a100_1g.5gb:7,nic:2,gpu:a100:1") == 8
+    assert gpu_count("(null)") == 0
+
+
+@pytest.mark.parametrize("text", [":", "gpu:a:b:c:1", "gpu:(S:0", "gpu:1(IDX:x)", "gpu:9999(IDX:0-9999)", ",gpu:1"])
+def test_refuses_what_is_no_gres(text: str) -> None:
+    with pytest.raises(GresError):
+        parse_gres(text)
+
+
+CONF = """\
+# comment
+AutoDetect=off
+NodeName=gpu[01-02] Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-31
+nodename=gpu[01-02] name=GPU Type=h100 \\
+  File=/dev/nvidia[4-7] Cores=32-63
+NodeName=gpu03 Name=gpu File=/dev/nvidia2,/dev/nvidia0,/dev/nvidia[5,7]
+NodeName=gpu04 AutoDetect=nvml Name=gpu
+NodeName=gpu01 Name=nic File=/dev/nic0
+Name=shard Count=16
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "files"),
+    [
+        ("gpu01", [f"/dev/nvidia{i}" for i in range(8)]),
+        ("gpu03", ["/dev/nvidia2", "/dev/nvidia0", "/dev/nvidia5", "/dev/nvidia7"]),
+        ("gpu04", []),
+        ("cpu1", []),
+    ],
+)
+def test_finds_the_files_by_index(node: str, files: list[str]) -> None:
+    assert list(gpu_files(CONF, node)) == files
+
+
+def test_a_line_without_node_name_is_for_all() -> None:
+    assert gpu_files("Name=gpu File=/dev/nvidia[0-1]\n", "any") == ("/dev/nvidia0", "/dev/nvidia1")
+
+
+def test_reads_autodetect() -> None:
+    assert autodetect(CONF, "gpu01") == "off"
+    assert autodetect(CONF, "gpu04") == "nvml"
+    assert autodetect("Name=gpu File=/dev/nvidia0\n", "n1") is None
+
+
+def test_reads_the_minor() -> None:
+    assert (minor("/dev/nvidia12"), minor("/srv/dev/fakegpu3"), minor("/dev/null")) == (12, 3, None)
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        "NodeName=n[1- Name=gpu File=/dev/nvidia0",
+        "Name=gpu File=/dev/nvidia[0-9999999]",
+        "Name=gpu File=nvidia0",
+        "Name=gpu File=/dev/$(reboot)",
+    ],
+)
+def test_refuses_a_broken_file(conf: str) -> None:
+    with pytest.raises(GresError, match=r"gres\.conf"):
+        gpu_files(conf, "n1")
+
+
+@given(st.text(alphabet="gpu:0123()IDX,-S.[]/=\n ", max_size=60) | st.text(max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for read in (parse_gres, lambda conf: gpu_files("Name=gpu File=/dev/" + conf, "n1")):
+        try:
+            read(text)
+        except GresError:
+            continue
