@@ -61,7 +61,7 @@ static enum outcome send_all(int fd, const char *data, size_t length)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         if (n <= 0)
-            return LOST;
+            return UNHEARD;
         data += n;
         length -= (size_t)n;
     }
@@ -117,7 +117,7 @@ static enum outcome receive(int fd, struct answer *a)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         if (n <= 0)
-            return LOST;
+            return n < 0 && a->have == 0 ? UNHEARD : LOST;
         a->have += (size_t)n;
         enum outcome outcome = judge(a);
         if (outcome != MORE)
@@ -151,9 +151,23 @@ static enum outcome ask_once(struct answer *a)
     return outcome;
 }
 
-/* A request lost midway is repeated once: the agent knows the attempt and hook and answers it only once. */
+/* A request lost midway is repeated once: the agent knows the attempt and hook and answers it only once. One that
+ * was reset before it was read whole (the backlog of an agent that just died) is tried again like a restart. */
 enum outcome ask(struct answer *a)
 {
-    enum outcome outcome = ask_once(a);
-    return outcome == LOST ? ask_once(a) : outcome;
+    int64_t give_up = -1;
+    bool repeated = false;
+    for (;;) {
+        enum outcome outcome = ask_once(a);
+        if (outcome == UNHEARD) {
+            if (give_up < 0)
+                give_up = now_ms() + (int64_t)(conf.restart_retry_s * 1000);
+            if (now_ms() >= give_up || !pause_ms(20))
+                return LOST;
+        } else if (outcome == LOST && !repeated) {
+            repeated = true;
+        } else {
+            return outcome;
+        }
+    }
 }

@@ -28,7 +28,7 @@ enum {
     MARKS_MAX = 256, /* files in the marks directory: an agent that stays away must not fill /run */
 };
 
-enum outcome { ANSWERED, NO_AGENT, REFUSED, DEADLINE, LOST, BAD_ANSWER, BAD_PEER, STOPPED, ARGS, MORE };
+enum outcome { ANSWERED, NO_AGENT, REFUSED, DEADLINE, LOST, BAD_ANSWER, BAD_PEER, STOPPED, ARGS, MORE, UNHEARD };
 
 struct conf {
     char socket[PATH_BYTES], marks[PATH_BYTES], stop_file[PATH_BYTES];
@@ -52,7 +52,7 @@ struct answer {
 extern struct conf conf;
 extern struct body body;
 extern const char *kind;           /* prolog, epilog, health or unknown */
-extern const char *const CAUSE[]; /* the word for each outcome before MORE */
+extern const char *const CAUSE[]; /* the word for each outcome before MORE; the rest never leave ask.c */
 
 /* process.c */
 __attribute__((format(printf, 1, 2))) void note(const char *format, ...);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.slurm.hook.agent import answer, says, serving
-from tests.slurm.hook.conftest import Hook
+from tests.slurm.hook.rig import Hook
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.hook.agent import Agent, Request, answer, drips, listener, read_request, says, serve, serving, silent
-from tests.slurm.hook.conftest import Hook
+from tests.slurm.hook.rig import Hook
 
 KINDS = ("prolog", "epilog", "health")
 
@@ -122,6 +122,42 @@ def test_request_lost_twice_is_not_repeated_again(hook: Hook) -> None:
     with serving(hook.socket, half, half, says(answer("1"))) as agent:
         result = hook.run()
     assert (result.code, hook.causes(), len(agent.requests)) == (0, ["lost"], 2)
+
+
+def test_connection_that_dies_unread_is_no_lost_request(hook: Hook) -> None:
+    """An agent that is killed takes its backlog with it: a repeat that fell into it must not have been the only one."""
+    agent, over = Agent(hook.socket), threading.Event()
+    made = listener(hook.socket)
+    process = hook.start()
+    for _ in range(3):
+        made.accept()[0].close()
+    serve(made, agent, (says(answer("1")[:30]),), over)
+    made.accept()[0].close()
+    serve(made, agent, (says(answer("1", b"gpu 3 lost\n")),), over)
+    out, _ = process.communicate(timeout=6)
+    made.close()
+    assert (process.returncode, out, len(agent.requests), agent.errors) == (1, b"gpu 3 lost\n", 2, [])
+
+
+def test_agent_that_always_drops_is_given_up(hook: Hook) -> None:
+    made = listener(hook.socket)
+    thread = threading.Thread(target=drop_all, args=(made,), daemon=True)
+    thread.start()
+    result = hook.run()
+    made.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+    made.close()
+    assert (result.code, hook.causes()) == (0, ["lost"])
+
+
+def drop_all(made: socket.socket) -> None:
+    """Close every connection unread until the listener is shut down."""
+    while True:
+        try:
+            connection, _ = made.accept()
+        except OSError:
+            return
+        connection.close()
 
 
 HALF_AN_ANSWER = """
