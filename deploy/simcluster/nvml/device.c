@@ -1,0 +1,214 @@
+/* What a GPU says of itself: texts, modes, sensors, clocks and PCIe link. */
+#define _GNU_SOURCE
+#include "stand_in.h"
+
+#include <stdio.h>
+
+/* nvmlDevice<symbol>(device, type *out) answers `field`. */
+#define SCALAR(symbol, call, type, field, usual)               \
+    API int nvmlDevice##symbol(device_t device, type *out)     \
+    {                                                          \
+        PASS(call);                                            \
+        if (!out)                                              \
+            return INVALID_ARGUMENT;                           \
+        *out = (type)slot_number(slot, field, usual);          \
+        return OK;                                             \
+    }
+
+/* nvmlDevice<symbol>(device, char *out, size) answers `field`. */
+#define TEXT(symbol, field, usual)                                            \
+    API int nvmlDevice##symbol(device_t device, char *out, unsigned size)     \
+    {                                                                         \
+        char value[MAX_VALUE];                                                \
+        PASS(#symbol);                                                        \
+        slot_text(slot, field, value, sizeof value, usual);                   \
+        return copy_text(value, out, size);                                   \
+    }
+
+#define UNSUPPORTED(symbol, call, ...)                       \
+    API int nvmlDevice##symbol(device_t device, __VA_ARGS__) \
+    {                                                        \
+        PASS(call);                                          \
+        return NOT_SUPPORTED;                                \
+    }
+
+TEXT(GetName, "name", "NVIDIA H100 80GB HBM3")
+TEXT(GetBoardPartNumber, "board_part", "692-2G520-0200-000")
+TEXT(GetVbiosVersion, "vbios", "96.00.99.00.01")
+TEXT(GetInforomImageVersion, "inforom", "G520.0200.00.05")
+
+API int nvmlDeviceGetSerial(device_t device, char *out, unsigned size)
+{
+    char value[MAX_VALUE], usual[32];
+    PASS("GetSerial");
+    snprintf(usual, sizeof usual, "SIM%010d", slot + 1);
+    slot_text(slot, "serial", value, sizeof value, usual);
+    return copy_text(value, out, size);
+}
+
+API int nvmlDeviceGetUUID(device_t device, char *out, unsigned size)
+{
+    char value[MAX_VALUE];
+    PASS("GetUUID");
+    slot_uuid(slot, value, sizeof value);
+    return copy_text(value, out, size);
+}
+
+API int nvmlDeviceGetGspFirmwareVersion(device_t device, char *out)
+{
+    char value[MAX_VALUE];
+    PASS("GetGspFirmwareVersion");
+    slot_text(slot, "gsp", value, sizeof value, "580.95.05");
+    return copy_text(value, out, 64);
+}
+
+SCALAR(GetMinorNumber, "GetMinorNumber", unsigned, "minor", slot)
+SCALAR(GetBrand, "GetBrand", unsigned, "brand", 14)
+SCALAR(GetArchitecture, "GetArchitecture", unsigned, "architecture", 9)
+SCALAR(GetPersistenceMode, "GetPersistenceMode", unsigned, "persistence", 1)
+SCALAR(GetComputeMode, "GetComputeMode", unsigned, "compute_mode", 0)
+SCALAR(GetPerformanceState, "GetPerformanceState", unsigned, "pstate", 0)
+SCALAR(GetMaxMigDeviceCount, "GetMaxMigDeviceCount", unsigned, "mig.max", 7)
+SCALAR(GetPowerUsage, "GetPowerUsage", unsigned, "power", 68570 + 310 * slot)
+SCALAR(GetEnforcedPowerLimit, "GetEnforcedPowerLimit", unsigned, "power.limit", 700000)
+SCALAR(GetPowerManagementLimit, "GetPowerManagementLimit", unsigned, "power.limit", 700000)
+SCALAR(GetPowerManagementDefaultLimit, "GetPowerManagementDefaultLimit", unsigned, "power.default", 700000)
+SCALAR(GetTotalEnergyConsumption, "GetTotalEnergyConsumption", unsigned long long, "energy", 4815162342LL)
+SCALAR(GetCurrPcieLinkGeneration, "GetCurrPcieLinkGeneration", unsigned, "pcie.generation", 5)
+SCALAR(GetCurrPcieLinkWidth, "GetCurrPcieLinkWidth", unsigned, "pcie.width", 16)
+SCALAR(GetMaxPcieLinkGeneration, "GetMaxPcieLinkGeneration", unsigned, "pcie.max_generation", 5)
+SCALAR(GetGpuMaxPcieLinkGeneration, "GetGpuMaxPcieLinkGeneration", unsigned, "pcie.max_generation", 5)
+SCALAR(GetMaxPcieLinkWidth, "GetMaxPcieLinkWidth", unsigned, "pcie.max_width", 16)
+SCALAR(GetPcieReplayCounter, "GetPcieReplayCounter", unsigned, "pcie.replay", 0)
+/* The bits of the clocks event reasons; 1 is "GPU idle". "Throttle" is the older name of the same calls. */
+SCALAR(GetCurrentClocksEventReasons, "GetCurrentClocksEventReasons", unsigned long long, "clocks.event_reasons", 1)
+SCALAR(GetCurrentClocksThrottleReasons, "GetCurrentClocksEventReasons", unsigned long long, "clocks.event_reasons", 1)
+SCALAR(GetSupportedClocksEventReasons, "GetSupportedClocksEventReasons", unsigned long long, "clocks.supported", 0x1ff)
+SCALAR(GetSupportedClocksThrottleReasons, "GetSupportedClocksEventReasons", unsigned long long, "clocks.supported", 0x1ff)
+
+/* Hopper remaps rows; pages are retired on older boards only. */
+UNSUPPORTED(GetRetiredPages, "GetRetiredPages", int cause, unsigned *count, void *pages)
+UNSUPPORTED(GetRetiredPages_v2, "GetRetiredPages", int cause, unsigned *count, void *pages, void *times)
+UNSUPPORTED(GetRetiredPagesPendingStatus, "GetRetiredPagesPendingStatus", unsigned *out)
+
+API int nvmlDeviceGetNumaNodeId(device_t device, unsigned *out)
+{
+    long long node;
+    PASS("GetNumaNodeId");
+    if (!slot_has(slot, "numa_node", &node))
+        return NOT_SUPPORTED; /* only GPUs whose memory is a NUMA node of its own answer */
+    *out = (unsigned)node;
+    return OK;
+}
+
+API int nvmlDeviceGetCudaComputeCapability(device_t device, int *major, int *minor)
+{
+    PASS("GetCudaComputeCapability");
+    *major = (int)slot_number(slot, "cuda.major", 9);
+    *minor = (int)slot_number(slot, "cuda.minor", 0);
+    return OK;
+}
+
+API int nvmlDeviceGetMigMode(device_t device, unsigned *current, unsigned *pending)
+{
+    PASS("GetMigMode");
+    *current = (unsigned)slot_number(slot, "mig.current", 0);
+    *pending = (unsigned)slot_number(slot, "mig.pending", *current);
+    return OK;
+}
+
+API int nvmlDeviceGetMigDeviceHandleByIndex(device_t device, unsigned index, device_t *out)
+{
+    PASS("GetMigDeviceHandleByIndex");
+    (void)index;
+    *out = NULL;
+    return slot_number(slot, "mig.current", 0) ? NOT_FOUND : NOT_SUPPORTED;
+}
+
+API int nvmlDeviceIsMigDeviceHandle(device_t device, unsigned *out)
+{
+    PASS("IsMigDeviceHandle");
+    *out = 0;
+    return OK;
+}
+
+API int nvmlDeviceGetPowerManagementLimitConstraints(device_t device, unsigned *least, unsigned *most)
+{
+    PASS("GetPowerManagementLimitConstraints");
+    *least = (unsigned)slot_number(slot, "power.min", 200000);
+    *most = (unsigned)slot_number(slot, "power.max", 700000);
+    return OK;
+}
+
+API int nvmlDeviceGetTemperature(device_t device, int sensor, unsigned *out)
+{
+    PASS("GetTemperature");
+    if (sensor != 0)
+        return INVALID_ARGUMENT;
+    *out = (unsigned)slot_number(slot, "temperature", 29 + slot % 4);
+    return OK;
+}
+
+struct temperature {
+    unsigned version;
+    int sensor, celsius;
+};
+
+API int nvmlDeviceGetTemperatureV(device_t device, struct temperature *out)
+{
+    PASS("GetTemperature");
+    if (out->version != 0x100000c)
+        return ARGUMENT_VERSION_MISMATCH;
+    if (out->sensor != 0)
+        return INVALID_ARGUMENT;
+    out->celsius = (int)slot_number(slot, "temperature", 29 + slot % 4);
+    return OK;
+}
+
+API int nvmlDeviceGetTemperatureThreshold(device_t device, unsigned kind, unsigned *out)
+{
+    static const int usual[] = {95, 89, 95, 87}; /* shutdown, slowdown, memory, GPU maximum; degrees Celsius */
+    char field[64];
+    PASS("GetTemperatureThreshold");
+    if (kind >= sizeof usual / sizeof *usual)
+        return NOT_SUPPORTED;
+    snprintf(field, sizeof field, "temperature.threshold.%u", kind);
+    *out = (unsigned)slot_number(slot, field, usual[kind]);
+    return OK;
+}
+
+static int clock_of(int slot, unsigned kind, int most, unsigned *out)
+{
+    static const char *const names[] = {"graphics", "sm", "mem", "video"};
+    static const int idle[] = {345, 345, 2619, 765}, top[] = {1980, 1980, 2619, 1545}; /* MHz */
+    char field[64];
+    if (kind >= 4)
+        return INVALID_ARGUMENT;
+    snprintf(field, sizeof field, "clocks.%s%s", most ? "max." : "", names[kind]);
+    *out = (unsigned)slot_number(slot, field, most ? top[kind] : idle[kind]);
+    return OK;
+}
+
+API int nvmlDeviceGetClockInfo(device_t device, unsigned kind, unsigned *out)
+{
+    PASS("GetClockInfo");
+    return clock_of(slot, kind, 0, out);
+}
+
+API int nvmlDeviceGetMaxClockInfo(device_t device, unsigned kind, unsigned *out)
+{
+    PASS("GetMaxClockInfo");
+    return clock_of(slot, kind, 1, out);
+}
+
+struct utilization {
+    unsigned gpu, memory;
+};
+
+API int nvmlDeviceGetUtilizationRates(device_t device, struct utilization *out)
+{
+    PASS("GetUtilizationRates");
+    out->gpu = (unsigned)slot_number(slot, "utilization.gpu", 0);
+    out->memory = (unsigned)slot_number(slot, "utilization.memory", 0);
+    return OK;
+}

@@ -1,0 +1,142 @@
+/* Every call passes here first: it takes as long as it does on hardware, or does not return, or fails. */
+#define _GNU_SOURCE
+#include "stand_in.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Microseconds, as seen on H100 with persistence mode on; anything else takes 15. */
+static const struct { const char *call; long us; } usual[] = {
+    {"Init", 15000}, {"Shutdown", 2000}, {"GetCount", 5}, {"GetHandleByIndex", 5}, {"GetHandleByUUID", 20},
+    {"GetHandleByPciBusId", 20}, {"GetTemperature", 40}, {"GetPowerUsage", 60}, {"GetTotalEccErrors", 120},
+    {"GetMemoryErrorCounter", 120}, {"GetRemappedRows", 60}, {"GetRowRemapperHistogram", 60}, {"GetNvLinkState", 30},
+    {"GetNvLinkErrorCounter", 50}, {"GetNvLinkRemotePciInfo", 30}, {"GetFieldValues", 100}, {"GetGpuFabricInfo", 60},
+    {"GetComputeRunningProcesses", 200}, {"GetGraphicsRunningProcesses", 200}, {"GetMPSComputeRunningProcesses", 200},
+    {"GetUtilizationRates", 250}, {"GetMemoryInfo", 40}, {"ValidateInforom", 3000}, {"GetInforomImageVersion", 30},
+    {"GetVbiosVersion", 30}, {"GetPcieReplayCounter", 60}, {"GetClockInfo", 50},
+};
+
+static atomic_int opened;
+
+void gate_opened(int by)
+{
+    if (atomic_fetch_add(&opened, by) + by < 0)
+        atomic_store(&opened, 0);
+}
+
+int gate_is_open(void)
+{
+    return atomic_load(&opened) > 0;
+}
+
+static long long nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* Sleep for the greater part and spin the rest: a sleep alone overshoots short latencies several times over. */
+static void take(long long us)
+{
+    long long until = nanoseconds() + us * 1000;
+    if (us > 200) {
+        struct timespec most = {(us - 100) / 1000000, (us - 100) % 1000000 * 1000};
+        nanosleep(&most, NULL);
+    }
+    while (nanoseconds() < until)
+        ;
+}
+
+/* The value of `gpu.SLOT.call.CALL.WHAT`, `gpu.*.call...`, or `call.CALL.WHAT`; slot < 0 is a system call. */
+static int call_number(int slot, const char *call, const char *what, long long *value)
+{
+    char key[256];
+    if (slot >= 0) {
+        snprintf(key, sizeof key, "call.%s.%s", call, what);
+        if (slot_has(slot, key, value))
+            return 1;
+    }
+    snprintf(key, sizeof key, "call.%s.%s", call, what);
+    return state_number(key, value);
+}
+
+static int hangs(int slot, const char *call)
+{
+    long long on = 0;
+    if (call_number(slot, call, "hang", &on) && on)
+        return 1;
+    if (strcmp(call, "Init") == 0 && state_number("init.hang", &on) && on)
+        return 1;
+    return slot >= 0 && slot_has(slot, "hang", &on) && on;
+}
+
+/* Look at the state file every 50 ms until the hang is cleared. */
+static void wait_out(int slot, const char *call)
+{
+    long long deaf = 0;
+    sigset_t terminate, before;
+    if (!hangs(slot, call))
+        return;
+    state_number("hang.uninterruptible", &deaf);
+    sigemptyset(&terminate);
+    sigaddset(&terminate, SIGTERM);
+    sigaddset(&terminate, SIGINT);
+    if (deaf)
+        pthread_sigmask(SIG_BLOCK, &terminate, &before);
+    while (hangs(slot, call)) {
+        struct timespec nap = {0, 50 * 1000 * 1000};
+        nanosleep(&nap, NULL);
+    }
+    if (deaf)
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void delay(int slot, const char *call)
+{
+    char scale[MAX_VALUE];
+    long long us = 15;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (strcmp(usual[i].call, call) == 0)
+            us = usual[i].us;
+    call_number(slot, call, "latency", &us);
+    if (state_text("latency.scale", scale, sizeof scale))
+        us = (long long)((double)us * atof(scale));
+    if (us > 0)
+        take(us);
+}
+
+static int pass(int slot, const char *call)
+{
+    long long code = 0;
+    delay(slot, call);
+    wait_out(slot, call);
+    if (call_number(slot, call, "error", &code))
+        return (int)code;
+    if (strcmp(call, "Init") == 0)
+        state_number("init.error", &code);
+    else if (slot >= 0)
+        slot_has(slot, "error", &code);
+    return (int)code;
+}
+
+int gate_system(const char *call)
+{
+    if (strcmp(call, "Init") != 0 && !gate_is_open())
+        return UNINITIALIZED;
+    return pass(-1, call);
+}
+
+int gate_device(device_t device, const char *call, int *slot)
+{
+    if (!gate_is_open())
+        return UNINITIALIZED;
+    *slot = slot_of(device);
+    if (*slot < 0)
+        return INVALID_ARGUMENT;
+    return pass(*slot, call);
+}
