@@ -1,0 +1,77 @@
+"""What a process of ours does to itself before it works: it lets go of everything it inherited."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel send us SIGTERM when our parent ends; leave at once when it already has."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def set_name(name: str) -> None:
+    """Name this process for ps and /proc/<pid>/comm, 15 bytes at most."""
+    _libc.prctl(_PR_SET_NAME, name.encode("utf-8", "replace")[:15], 0, 0, 0)
+
+
+def let_go(keep: int) -> int:
+    """Close every descriptor but ``keep``, which becomes 3, and put /dev/null on 0 to 2; returns 3.
+
+    A stuck worker must not hold its caller's pipes: whoever reads them would wait for ever.
+    """
+    kept = os.dup(keep) if keep < 3 else keep
+    null = os.open("/dev/null", os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    if kept != 3:
+        os.dup2(kept, 3)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 3:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue
+    return 3
+
+
+def settle(oom_score: int | None = None) -> None:
+    """Own session, working directory /, signals at their default, no core files, private files."""
+    os.setsid()
+    os.chdir("/")
+    os.umask(0o077)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if oom_score is not None:
+        try:
+            with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+                file.write(str(oom_score))
+        except OSError:
+            return
+
+
+def start_time(pid: int) -> int:
+    """When ``pid`` started in clock ticks since boot, 0 when there is no such process; tells a reused pid."""
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields else 0
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Fields of /proc/<pid>/stat from the state on (the name before may hold blanks), empty when it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().decode("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -1,0 +1,64 @@
+"""A lane answers one request after the other in its own process, with its own Host, until its agent goes away."""
+
+from __future__ import annotations
+
+import importlib
+import socket
+from pathlib import Path
+
+import msgspec
+
+from checks import CHECKS, Host
+from checks.profile import typed_options
+from checks.runner import run_check
+from daemon.lanes.wire import REPLY_LIMIT, REQUEST_LIMIT, HostSpec, Reply, Request, framed, receive_message
+
+CALLABLE = ("daemon.", "checks.")
+
+
+def serve(sock: socket.socket, spec: HostSpec) -> None:
+    """Answer until the agent closes its end or sends what is not a request."""
+    host = open_host(spec)
+    decoder = msgspec.msgpack.Decoder(Request)
+    while (data := receive_message(sock, REQUEST_LIMIT)) is not None:
+        sock.sendall(framed(_encoded(answer(decoder.decode(data), host))))
+
+
+def open_host(spec: HostSpec) -> Host:
+    """The Host of a lane; nothing is opened before a check asks for it."""
+    return Host(
+        root=Path(spec.root),
+        kmsg=Path(spec.kmsg) if spec.kmsg else None,
+        nvml_library=Path(spec.nvml_library) if spec.nvml_library else None,
+        simulated=spec.simulated,
+    )
+
+
+def answer(request: Request, host: Host) -> Reply:
+    """Run what is asked; whatever it raises becomes the reply's error."""
+    host.job, host.memory = request.job, request.memory
+    try:
+        if request.kind == "call":
+            return Reply(id=request.id, value=_call(request, host))
+        declared = CHECKS.get(request.name)
+        if declared is None:
+            return Reply(id=request.id, error=f"check {request.name} is not known to the lane")
+        options = typed_options(request.name, request.options, where="lane")
+        return Reply(id=request.id, outcome=run_check(declared, host, options, manual=request.manual))
+    except Exception as error:
+        return Reply(id=request.id, error=f"{type(error).__name__}: {error}"[:500])
+
+
+def _call(request: Request, host: Host) -> object:
+    module, _, function = request.name.partition(":")
+    if not module.startswith(CALLABLE):
+        raise ValueError(f"function {request.name} is not one of ours")
+    return getattr(importlib.import_module(module), function)(host, **request.options)
+
+
+def _encoded(reply: Reply) -> bytes:
+    data = msgspec.msgpack.encode(reply)
+    if len(data) <= REPLY_LIMIT:
+        return data
+    error = f"reply of {len(data)} bytes, at most {REPLY_LIMIT} are taken"
+    return msgspec.msgpack.encode(Reply(id=reply.id, error=error))

@@ -1,0 +1,72 @@
+"""A plan lists what is asked of this node: every enabled check with its settings, split where a value needs a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checks import Check
+from checks.catalog import load
+from checks.profile import Profile, typed_options
+from daemon.config import CheckSettings, Config
+
+STALE_ROUNDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One check as it is asked here; ``interval`` and ``timeout`` in seconds.
+
+    ``name`` is the check's name, for a split check ``mount:/scratch``; findings always carry the check's own name.
+    """
+
+    name: str
+    check: Check
+    options: Mapping[str, object]
+    lane: str
+    interval: float
+    timeout: float
+
+    @property
+    def hook_only(self) -> bool:
+        """Whether it is asked at a hook about that job's devices only, never between jobs."""
+        return self.check.per_job
+
+    @property
+    def stale_after(self) -> float:
+        """Seconds after which an answer is stale."""
+        return STALE_ROUNDS * self.interval
+
+    @property
+    def target(self) -> str:
+        """What the instance speaks of when it cannot answer: its one value, else the node."""
+        return self.name.partition(":")[2] or "node"
+
+
+def plan(config: Config, profile: Profile) -> tuple[Instance, ...]:
+    """What is asked of this node: the profile's settings and, over them, the site's; raises ProfileError."""
+    known = load()
+    made: list[Instance] = []
+    for name, declared in known.items():
+        site = config.checks.get(name, CheckSettings())
+        if site.enabled is False or (name in profile.skip and not site.enabled):
+            continue
+        settings = {**profile.checks.get(name, {}), **site.options}
+        options = typed_options(name, settings, where=f"profile {profile.name}")
+        made.extend(_split(declared, options, site))
+    return tuple(made)
+
+
+def _split(declared: Check, options: dict[str, object], site: CheckSettings) -> Iterator[Instance]:
+    interval = site.interval or declared.interval
+    timeout = site.timeout or declared.timeout
+    values: Any = ()
+    if declared.each:
+        values = options.get(declared.each, declared.options[declared.each].default)
+    if not isinstance(values, tuple | list) or not values:
+        yield Instance(declared.name, declared, options, declared.lane, interval, timeout)
+        return
+    for value in dict.fromkeys(values):
+        own = {**options, str(declared.each): (value,)}
+        yield Instance(f"{declared.name}:{value}", declared, own, f"{declared.lane}:{value}", interval, timeout)
