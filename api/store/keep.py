@@ -1,0 +1,75 @@
+"""A report enters the store only in bounds: names, texts and numbers as long as the columns, no control characters."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import msgspec
+
+from checks.wire import MESSAGE_LIMIT, Finding, Report, Scalar
+from slurm.reason import one_line
+
+FINDINGS_LIMIT = 5000
+EVIDENCE_LIMIT = 64
+NOTES_LIMIT = 64
+INT_LIMIT = 2**63
+ATTEMPT_LIMIT = 32
+
+
+class Malformed(ValueError):
+    """A report that can never be stored; the text says which value and which limit."""
+
+
+def in_bounds(report: Report) -> Report:
+    """The report with its texts trimmed, or Malformed where trimming would change what it says."""
+    _number("sequence", report.sequence)
+    if not 0 <= report.seconds < 1e9:
+        raise Malformed(f"seconds {report.seconds} outside 0 to 1e9")
+    if len(report.findings) > FINDINGS_LIMIT:
+        raise Malformed(f"findings {len(report.findings)} of {FINDINGS_LIMIT}")
+    if report.job is not None:
+        _number("job_id", report.job.job_id)
+        if len(report.job.key) > ATTEMPT_LIMIT:
+            raise Malformed(f"attempt {len(report.job.key)} of {ATTEMPT_LIMIT} characters")
+    return msgspec.structs.replace(
+        report,
+        started_at=_moment(report.started_at),
+        boot_id=one_line(report.boot_id, 64),
+        findings=tuple(_finding(f) for f in report.findings),
+        notes=tuple(one_line(n, MESSAGE_LIMIT) for n in report.notes[:NOTES_LIMIT]),
+    )
+
+
+def _finding(finding: Finding) -> Finding:
+    _number("seen", finding.seen)
+    if not finding.check or not finding.code:
+        raise Malformed("finding without check or code")
+    return msgspec.structs.replace(
+        finding,
+        check=one_line(finding.check, 64),
+        target=one_line(finding.target, 128),
+        code=one_line(finding.code, 64),
+        message=one_line(finding.message, MESSAGE_LIMIT),
+        evidence=_evidence(finding.evidence),
+        observed_at=_moment(finding.observed_at) if finding.observed_at else None,
+        since=_moment(finding.since) if finding.since else None,
+    )
+
+
+def _evidence(evidence: dict[str, Scalar]) -> dict[str, Scalar]:
+    few = list(evidence.items())[:EVIDENCE_LIMIT]
+    return {one_line(k, 64): one_line(v, MESSAGE_LIMIT) if isinstance(v, str) else v for k, v in few}
+
+
+def _number(name: str, value: int) -> None:
+    if not 0 <= value < INT_LIMIT:
+        raise Malformed(f"{name} outside 0 to 2^63 - 1")
+
+
+def _moment(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise Malformed(f"time {value} has no zone")
+    try:
+        return value.astimezone(timezone.utc)
+    except OverflowError as error:
+        raise Malformed(f"time {value} is out of range") from error
