@@ -54,8 +54,10 @@ def _in_order(batch: Batch, last: int) -> list[Report]:
 
 
 def _is_kept(report: Report) -> bool:
-    """Rounds between jobs change the status only, unless they wanted something."""
-    return report.occasion in _KEPT or (report.decision is not None and report.decision.wanted in ("drain", "refuse"))
+    """Rounds between jobs change the status only, unless they wanted something or answer an order."""
+    wanted = report.decision.wanted if report.decision else "admit"
+    ordered = any(note.startswith("order:") for note in report.notes)
+    return report.occasion in _KEPT or wanted in ("drain", "refuse") or ordered
 
 
 def _apply(connection: Connection, batch: Batch, fresh: list[Report], now: datetime, policy: Policy) -> None:

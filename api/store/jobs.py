@@ -42,13 +42,13 @@ def report(connection: Connection, number: int) -> ReportView | None:
 
 
 def reports_of_node(
-    connection: Connection, cluster: str, node: str, before: int | None, limit: int
+    connection: Connection, cluster: str, node: str, before: int | None, limit: int, *, whole: bool = False
 ) -> list[ReportView]:
     """Reports of one node, the newest first."""
     query = select(reports).where(reports.c.cluster == cluster, reports.c.node == node)
     if before is not None:
         query = query.where(reports.c.id < before)
-    return [report_view(r, whole=False) for r in connection.execute(query.order_by(reports.c.id.desc()).limit(limit))]
+    return [report_view(r, whole=whole) for r in connection.execute(query.order_by(reports.c.id.desc()).limit(limit))]
 
 
 def reports_of_job(

@@ -113,6 +113,15 @@ def all_current(
     return [_with_node(r, finding_of(r)) for r in connection.execute(query.limit(limit))]
 
 
+def all_failing(connection: Connection, cluster: str) -> dict[str, tuple[Finding, ...]]:
+    """Findings that fail, by node."""
+    query = select(findings).where(findings.c.status == "fail", findings.c.cluster == cluster)
+    failing: dict[str, list[Finding]] = {}
+    for row in connection.execute(query.order_by(findings.c.node, findings.c.code, findings.c.target)):
+        failing.setdefault(row.node, []).append(finding_of(row))
+    return {node: tuple(found) for node, found in failing.items()}
+
+
 def _with_node(row: Row[Any], finding: Finding) -> FindingView:
     return FindingView(cluster=row.cluster, node=row.node, **msgspec.structs.asdict(finding))
 

@@ -95,6 +95,11 @@ class Store:
         with self.database.read() as connection:
             return reading.all_current(connection, status, code, after, limit)
 
+    def all_failing(self, cluster: str) -> dict[str, tuple[Finding, ...]]:
+        """Findings that fail, by node, for the controller."""
+        with self.database.read() as connection:
+            return reading.all_failing(connection, cluster)
+
     def changes(self, cluster: str, node: str, before: int | None = None, limit: int = 100) -> list[ChangeView]:
         """The node's history, the newest first."""
         with self.database.read() as connection:
@@ -116,6 +121,11 @@ class Store:
         """Reports of one node without their findings, the newest first."""
         with self.database.read() as connection:
             return jobs.reports_of_node(connection, cluster, node, before, limit)
+
+    def recent_reports(self, cluster: str, node: str, *, limit: int = 20) -> list[ReportView]:
+        """Whole reports of one node, the newest first."""
+        with self.database.read() as connection:
+            return jobs.reports_of_node(connection, cluster, node, None, limit, whole=True)
 
     def reports_of_job(
         self, cluster: str, job_id: int, after: int | None = None, limit: int = 1000
@@ -148,10 +158,10 @@ class Store:
 
     def close_incident(
         self, cluster: str, node: str, code: str, target: str, why: str = "", now: datetime | None = None
-    ) -> bool:
-        """Close a problem; whether it was open."""
+    ) -> None:
+        """Close a problem where it is open."""
         with self.database.begin() as connection:
-            return incidents.close_incident(connection, now or utc_now(), (cluster, node, code, target), why=why)
+            incidents.close_incident(connection, now or utc_now(), (cluster, node, code, target), why=why)
 
     def incidents(
         self,
