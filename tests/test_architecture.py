@@ -22,8 +22,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "slurm": ("slurm",),
     "daemon": ("daemon", "checks", "slurm"),
     "api": ("api", "slurm", "checks.judge", "checks.wire"),
-    "deploy.simcluster": ("deploy", "daemon", "api", "checks", "slurm"),
-    "deploy": ("deploy",),
+    "deploy": ("deploy", "daemon", "api", "checks", "slurm"),
 }
 """What of ours each package may import; the longest prefix that fits a module decides."""
 

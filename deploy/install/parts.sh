@@ -1,0 +1,143 @@
+# What the installer puts where, part by part, and how it takes it away again. Sourced, never run.
+
+RELEASES=
+
+# Makes the new release beside the one in force: its own virtual environment, complete before anybody sees it.
+make_release() {
+    RELEASES=$PREFIX.d
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$ROOT/pyproject.toml")
+    RELEASE=$RELEASES/$version-$(date -u +%Y%m%dT%H%M%SZ)-$$
+    say "making release $D$RELEASE with $PYTHON"
+    run mkdir -p "$D$RELEASES"
+    [ -n "$DRY" ] || trap 'rm -rf "$D$RELEASE"' EXIT
+    run "$PYTHON" -I -m venv "$D$RELEASE" || die "no virtual environment"
+    source=$(mktemp -d) || exit 1
+    # From a copy: setuptools leaves a build folder where it builds, and installs what an old one still holds.
+    (cd "$ROOT" && cp -R checks slurm daemon api deploy pyproject.toml README.md LICENSE "$source") || die "$ROOT is not complete"
+    set -- --constraint "$ROOT/deploy/setup/requirements.lock" "$source${SERVER:+[server]}"
+    [ -z "$WHEELS" ] || set -- --no-index --find-links "$WHEELS" "$@"
+    run "$D$RELEASE/bin/python" -I -m pip --quiet --disable-pip-version-check --no-input install "$@"
+    status=$?
+    rm -rf "$source"
+    [ "$status" = 0 ] || die "the packages could not be installed; what runs now is untouched"
+    fix_shebangs
+    run "$D$RELEASE/bin/python" -I -c 'import checks, slurm, daemon.config' ||
+        die "the new release does not import; what runs now is untouched"
+}
+
+# Scripts start through PREFIX, which stays the same over upgrades and is right below --destdir, too.
+fix_shebangs() {
+    [ -z "$DRY" ] || return 0
+    for script in "$D$RELEASE"/bin/*; do
+        [ -L "$script" ] || sed -i "1s|^#!.*/bin/python.*|#!$PREFIX/bin/python|" "$script"
+    done
+}
+
+install_hooks() {
+    say "hooks nodevet-prolog, nodevet-epilog, nodevet-health in $D$HOOKS"
+    run install -d -m 0755 "$D$HOOKS"
+    if [ -n "$BUILT" ]; then
+        for name in prolog epilog health; do put "$BUILT/nodevet-$name" "$HOOKS/nodevet-$name" 0755; done
+    else
+        run "$D$RELEASE/bin/python" -I "$here/build_hook.py" "$D$HOOKS" || die "the hooks could not be built; what runs now is untouched"
+    fi
+}
+
+# One rename changes the version.
+switch_release() {
+    PREVIOUS=$(readlink "$D$PREFIX" 2>/dev/null)
+    run ln -sfn "$(basename "$RELEASES")/$(basename "$RELEASE")" "$D$PREFIX.new" &&
+        run mv -T "$D$PREFIX.new" "$D$PREFIX" || die "$D$PREFIX could not be switched to the new release"
+    trap - EXIT
+    run install -d "$D/usr/local/bin"
+    if [ ! -e "$D/usr/local/bin/nodevet" ] || [ -L "$D/usr/local/bin/nodevet" ]; then
+        run ln -sfn "$PREFIX/bin/nodevet" "$D/usr/local/bin/nodevet"
+    fi
+}
+
+# Configuration is written once; what an administrator has changed is never touched.
+install_configuration() {
+    for dir in /etc/nodevet /etc/nodevet/policy.d /etc/nodevet/profiles.d /etc/nodevet/checks.d; do
+        run install -d -m 0755 "$D$dir"
+    done
+    if [ -e "$D/etc/nodevet/nodevet.toml" ]; then
+        say "kept: $D/etc/nodevet/nodevet.toml"
+    else
+        sed -e "${NODE:+s|^#node = .*|node = \"$NODE\"|}" -e "${CENTRAL:+s|^#url = .*|url = \"$CENTRAL\"|}" \
+            -e "${TOKEN:+s|^#token_file|token_file|}" "$here/nodevet.toml" | put_text /etc/nodevet/nodevet.toml 0644
+    fi
+    if [ -e "$D/etc/nodevet/hook.conf" ]; then
+        say "kept: $D/etc/nodevet/hook.conf"
+    else
+        put "$ROOT/slurm/hook/hook.conf" /etc/nodevet/hook.conf 0644
+    fi
+    [ -z "$TOKEN" ] || put "$TOKEN" /etc/nodevet/token 0600
+}
+
+install_units() {
+    for name in agent ${SERVER:+server}; do
+        sed "s|/opt/nodevet/|$PREFIX/|" "$ROOT/deploy/systemd/nodevet-$name.service" |
+            put_text "/etc/systemd/system/nodevet-$name.service" 0644
+    done
+    put "$ROOT/deploy/systemd/nodevet.sysusers" /usr/lib/sysusers.d/nodevet.conf 0644
+    [ -z "$SERVER" ] || put "$ROOT/deploy/systemd/nodevet-server.sysusers" /usr/lib/sysusers.d/nodevet-server.conf 0644
+    put "$ROOT/deploy/systemd/nodevet.tmpfiles" /usr/lib/tmpfiles.d/nodevet.conf 0644
+}
+
+make_users() {
+    if [ -n "$D" ]; then
+        say "users and run directories are made on the machine itself: systemd-sysusers, systemd-tmpfiles --create"
+        return 0
+    fi
+    for user in nodevet ${SERVER:+nodevet-server}; do
+        getent passwd "$user" >/dev/null && continue
+        run useradd --system --user-group --home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin "$user" ||
+            die "user $user could not be made"
+    done
+    run install -d -m 0755 /run/nodevet
+    run install -d -m 0700 /run/nodevet/marks /var/lib/nodevet
+    [ -z "$SERVER" ] || run install -d -m 0700 -o nodevet-server -g nodevet-server /var/lib/nodevet-server
+}
+
+# The release before this one stays to go back to, and for processes that still run from it.
+remove_old_releases() {
+    [ -z "$DRY" ] || return 0
+    for old in "$D$RELEASES"/*; do
+        case ${old##*/} in "${RELEASE##*/}" | "${PREVIOUS##*/}") ;; *) rm -rf "$old" ;; esac
+    done
+}
+
+finish() {
+    if [ -z "$D" ] && [ -d /run/systemd/system ]; then
+        run systemctl daemon-reload
+        for name in agent ${SERVER:+server}; do
+            [ -z "$ENABLE" ] || run systemctl enable --now "nodevet-$name"
+            # Only what runs already: an upgrade takes effect, an installation waits for its configuration.
+            run systemctl try-restart "nodevet-$name"
+        done
+    fi
+    say "done. Next: agent.node in /etc/nodevet/nodevet.toml; systemctl enable --now nodevet-agent; nodevet hook test;" \
+        "then the lines of deploy/slurm/slurm.conf.lines"
+}
+
+uninstall() {
+    RELEASES=$PREFIX.d
+    used=$(hooks_in_use)
+    [ -z "$used" ] || [ -n "$FORCE" ] ||
+        die "Slurm still runs our hooks ($used): without them every prolog would fail and drain its node." \
+            "Take them out of slurm.conf, scontrol reconfigure, and run this again; --force removes them all the same"
+    check_prefix
+    if [ -z "$D" ] && [ -d /run/systemd/system ]; then run systemctl disable --now nodevet-agent nodevet-server 2>/dev/null; fi
+    run rm -f "$D/etc/systemd/system/nodevet-agent.service" "$D/etc/systemd/system/nodevet-server.service" \
+        "$D/usr/lib/sysusers.d/nodevet.conf" "$D/usr/lib/sysusers.d/nodevet-server.conf" "$D/usr/lib/tmpfiles.d/nodevet.conf" \
+        "$D$HOOKS/nodevet-prolog" "$D$HOOKS/nodevet-epilog" "$D$HOOKS/nodevet-health" "$D$PREFIX"
+    if [ "$(readlink "$D/usr/local/bin/nodevet" 2>/dev/null)" = "$PREFIX/bin/nodevet" ]; then run rm -f "$D/usr/local/bin/nodevet"; fi
+    run rm -rf "$D$RELEASES"
+    [ ! -d "$D$HOOKS" ] || run rmdir "$D$HOOKS" 2>/dev/null
+    if [ -n "$PURGE" ]; then
+        run rm -rf "$D/etc/nodevet" "$D/var/lib/nodevet" "$D/var/lib/nodevet-server"
+        say "removed, configuration and state included; users nodevet and nodevet-server stay, since files may be theirs"
+    else
+        say "removed; /etc/nodevet and /var/lib/nodevet stay (--purge removes them, too)"
+    fi
+}
