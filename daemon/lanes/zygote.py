@@ -75,15 +75,17 @@ def _preload(modules: tuple[str, ...]) -> str:
     from checks import catalog
 
     failed = []
-    try:
-        catalog.load()
-    except Exception as error:
-        failed.append(f"checks: {type(error).__name__}: {error}")
     for name in ("pynvml", "daemon.lanes.memory", "daemon.lanes.watch", *modules):
         try:
             importlib.import_module(name)
         except Exception as error:
             failed.append(f"{name}: {type(error).__name__}: {error}")
+    try:
+        # What the modules above declared must be known too, also when our parent had asked before.
+        catalog.load.cache_clear()
+        catalog.load()
+    except Exception as error:
+        failed.append(f"checks: {type(error).__name__}: {error}")
     gc.collect()
     gc.freeze()
     return "; ".join(failed)

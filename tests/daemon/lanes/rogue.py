@@ -1,0 +1,51 @@
+"""A check that misbehaves on request, known only to the zygotes of these tests."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from checks import Finding, Host, check, ok
+
+
+@check(lane="rogue")
+def rogue(host: Host, *, do: str = "answer", path: str = "", seconds: float = 0.0) -> Iterator[Finding]:
+    """Do as told: answer, hang, sleep, crash, end or garble."""
+    if do == "open":
+        # Opening a FIFO blocks inside the kernel until somebody opens its other end.
+        Path(path).read_bytes()
+    elif do == "statvfs":
+        os.statvfs(path)
+    elif do == "sleep":
+        time.sleep(seconds)
+    elif do == "crash":
+        ctypes.string_at(0)
+    elif do == "end":
+        os._exit(3)
+    elif do == "garble":
+        os.write(3, b"\x00\x00\x00\x04junk")
+    elif do == "flood":
+        os.write(3, b"\xff\xff\xff\xff")
+    elif do == "raise":
+        raise ValueError("not today")
+    elif do == "huge":
+        for number in range(1000):
+            yield ok(f"t{number}", **{f"key{k}": "x" * 400 for k in range(8)})
+    fds = ",".join(sorted(os.listdir("/proc/self/fd")))
+    yield ok(
+        "node", pid=os.getpid(), ppid=os.getppid(), fds=fds, cwd=os.getcwd(), job=host.job.key if host.job else None
+    )
+
+
+def cut_short(host: Host, *, seconds: float = 0.0) -> str:
+    """A function for call()."""
+    time.sleep(seconds)
+    return "done"
+
+
+def broken(host: Host) -> str:
+    """A function that raises."""
+    raise OSError(28, "No space left on device")
