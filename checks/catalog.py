@@ -1,4 +1,4 @@
-"""Every module of every subject folder is imported once, so each check is known without a list."""
+"""Every module of every subject folder is imported once, so each check and code is known without a list."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def load() -> dict[str, Check]:
     """All known checks by name, our own and those of installed ``nodevet.checks`` entry points."""
     import checks
 
+    importlib.import_module("checks.hang")
+    importlib.import_module("checks.runner")
     for subject in pkgutil.iter_modules(checks.__path__, "checks."):
         if not subject.ispkg or subject.name.rpartition(".")[2] in _NOT_SUBJECTS:
             continue

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess  # noqa: TID251 - the one place where a check may start a read-only command
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from checks.wire import JobAttempt
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 READ_LIMIT = 4 * 1024 * 1024
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+_KEPT: dict[tuple[Path, str], object] = {}
+T = TypeVar("T")
 
 
 class NotRecorded(OSError):
@@ -36,6 +39,7 @@ class Host:
     job: JobAttempt | None = None
     memory: Mapping[str, object] = field(default_factory=dict)
     simulated: bool = False
+    clock: Callable[[], float] = time.monotonic
     _nvml: Nvml | None = field(default=None, repr=False)
 
     @property
@@ -69,6 +73,16 @@ class Host:
         real = path if isinstance(path, Path) and path.is_relative_to(self.root) else self.path(path)
         with real.open("rb") as file:
             return file.read(READ_LIMIT).decode("utf-8", "replace")
+
+    def read_bytes(self, path: str | Path, limit: int = 256) -> bytes:
+        """The first ``limit`` bytes of a node's file."""
+        real = path if isinstance(path, Path) and path.is_relative_to(self.root) else self.path(path)
+        with real.open("rb") as file:
+            return file.read(limit)
+
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        """What a check keeps in this process between rounds, made on first use; gone when its lane ends."""
+        return _KEPT.setdefault((self.root, name), make())  # type: ignore[return-value]
 
     def boot_id(self) -> str:
         """Kernel's random id of this boot, empty when it cannot be read."""

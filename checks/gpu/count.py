@@ -1,0 +1,142 @@
+"""The node has every GPU that its profile and gres.conf promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checks.declare import Skip, check, code
+from checks.gpu.pci import PciDevice, device_minors, has_nvidia, pci_gpus, pci_switches
+from checks.gpu.values import Fault, Gpu, NvmlError
+from checks.host import Host
+from checks.wire import Finding
+
+LOW = code(
+    "gpu_count_low",
+    "fail",
+    "node",
+    "{found} of {expected} GPUs: PCI {pci}, NVML {nvml}, device nodes {nodes}; missing {missing}",
+    explain="A GPU that the profile or gres.conf promises is absent from the bus or from the driver. "
+    "Confirm: `lspci -d 10de: | grep -i -e '3D' -e VGA` (rev ff = dead), `nvidia-smi -L`, `ls /dev/nvidia*`. "
+    "Do: let jobs end, power-cycle the node; if it stays away, reseat or replace the GPU.",
+)
+NO_SIGN = code(
+    "gpu_count_no_sign",
+    "unknown",
+    "self",
+    "0 of {expected} GPUs and no other sign that they are dead",
+    explain="None was found in any way, which is more often a blind check or a wrong profile than so many dead GPUs. "
+    "Confirm: `lspci -d 10de:`, `nodevet check gpu_count`.",
+)
+UNSURE = code(
+    "gpu_count_unsure",
+    "unknown",
+    "node",
+    "PCI shows {pci} of {expected} GPUs, the driver did not say",
+    explain="The bus looks right and NVML did not answer; gpu_driver says why.",
+)
+CONFLICT = code(
+    "gpu_count_conflict",
+    "warn",
+    "config",
+    "profile expects {profile} GPUs, gres.conf {gres}",
+    explain="Two promises differ; the larger one is held. Do: correct the profile or gres.conf.",
+)
+HIGH = code("gpu_count_high", "warn", "config", "{found} GPUs, expected {expected}; correct profile and gres.conf")
+NO_NODE = code(
+    "gpu_device_node_missing",
+    "warn",
+    "node",
+    "device nodes {nodes} of {expected}: /dev/nvidia{missing} missing",
+    explain="Confirm: `ls -l /dev/nvidia*`. Do: `nvidia-modprobe -u -c <minor>`, or start nvidia-persistenced.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The three ways of counting; ``nvml`` is None where the driver did not say."""
+
+    pci: tuple[PciDevice, ...]
+    minors: tuple[int, ...]
+    nvml: tuple[Gpu, ...] | None
+
+    def missing(self) -> list[str]:
+        """PCI ids that are dead, or that the driver does not list as answering."""
+        dead = {d.bdf for d in self.pci if d.dead}
+        if self.nvml is not None:
+            alive = {g.bdf for g in self.nvml if g.fault is not Fault.GPU_IS_LOST}
+            dead |= {d.bdf for d in self.pci if d.bdf not in alive}
+        return sorted(dead)
+
+    def found(self) -> int:
+        """How many GPUs are really there: the smallest of what each way can vouch for."""
+        counts = []
+        if self.pci:
+            counts.append(sum(not d.dead for d in self.pci))
+        if self.nvml is not None:
+            counts.append(sum(g.fault is not Fault.GPU_IS_LOST for g in self.nvml))
+        return min(counts, default=0)
+
+
+@check(
+    lane="nvml",
+    interval=30,
+    timeout=5.0,
+    required=True,
+    codes=(LOW, NO_SIGN, UNSURE, CONFLICT, HIGH, NO_NODE),
+)
+def gpu_count(host: Host, *, expected: int = 0, gres: int = 0) -> Iterator[Finding]:
+    """GPUs counted on PCI, as device nodes and by NVML, against the larger of ``expected`` (profile) and ``gres``.
+
+    Without an expectation nothing is judged but a GPU that died: what is seen now never becomes the expectation.
+    Confirm by hand: ``lspci -d 10de:``, ``nvidia-smi -L``, ``ls /dev/nvidia*``.
+    """
+    wanted = max(expected, gres)
+    if not wanted and not has_nvidia(host):
+        raise Skip("no NVIDIA GPU in this node")
+    if expected and gres and expected != gres:
+        yield CONFLICT("node", profile=expected, gres=gres)
+    gpus = tuple(d for d in pci_gpus(host) if d.driver in ("", "nvidia"))
+    seen = _Seen(gpus, device_minors(host), _nvml_gpus(host))
+    if not wanted and seen.nvml is None and not seen.missing():
+        raise Skip("the driver does not open and no GPU is expected")
+    yield from _judge(host, seen, wanted or len(seen.pci))
+
+
+def _nvml_gpus(host: Host) -> tuple[Gpu, ...] | None:
+    try:
+        return host.nvml().gpus()
+    except NvmlError:
+        return None
+
+
+def _judge(host: Host, seen: _Seen, wanted: int) -> Iterator[Finding]:
+    found, missing = seen.found(), seen.missing()
+    if found == 0 and not missing and not pci_switches(host) and not seen.nvml:
+        if wanted:
+            yield NO_SIGN("node", expected=wanted)
+        return
+    if found < wanted:
+        yield LOW(
+            "node",
+            found=found,
+            expected=wanted,
+            pci=len(seen.pci),
+            nvml="no answer" if seen.nvml is None else len(seen.nvml),
+            nodes=len(seen.minors),
+            missing=", ".join(missing) or "unknown",
+        )
+        return
+    if seen.nvml is None:
+        yield UNSURE("node", pci=len(seen.pci), expected=wanted)
+    elif found > wanted:
+        yield HIGH("node", found=found, expected=wanted)
+    else:
+        yield from _device_nodes(seen, wanted)
+
+
+def _device_nodes(seen: _Seen, wanted: int) -> Iterator[Finding]:
+    """A GPU without its device node cannot be used; where /dev is not there at all nothing is said."""
+    lacking = sorted({g.minor for g in seen.nvml or () if g.minor is not None} - set(seen.minors))
+    if seen.minors and lacking:
+        yield NO_NODE("node", nodes=len(seen.minors), expected=wanted, missing=",".join(map(str, lacking)))

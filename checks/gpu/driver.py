@@ -1,0 +1,102 @@
+"""The NVIDIA driver is loaded, matches its library and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checks.declare import Skip, check, code
+from checks.gpu.pci import has_nvidia
+from checks.gpu.values import Fault, NvmlError
+from checks.host import Host
+from checks.wire import Finding
+
+MISMATCH = code(
+    "gpu_driver_mismatch",
+    "fail",
+    "node",
+    "driver library does not match the loaded kernel module {module}",
+    explain="A new driver was installed under a running kernel module: running jobs go on, new ones cannot start. "
+    "Confirm: `nvidia-smi` says version mismatch; compare /proc/driver/nvidia/version with the installed package. "
+    "Do: let jobs end, reboot.",
+)
+NOT_LOADED = code(
+    "gpu_driver_not_loaded",
+    "fail",
+    "node",
+    "kernel driver is not loaded, {expected} GPUs expected",
+    explain="Confirm: `lsmod | grep nvidia`, `dmesg | grep -i nvrm`. Do: load or install the driver.",
+)
+LIBRARY = code(
+    "gpu_driver_library",
+    "fail",
+    "node",
+    "{error}",
+    explain="The kernel driver is loaded and its library is missing, empty or does not load. "
+    "Confirm: `ls -lL /usr/lib*/libnvidia-ml.so.1 /usr/lib/*/libnvidia-ml.so.1`. Do: reinstall the driver package.",
+)
+UNANSWERED = code(
+    "gpu_driver_unanswered",
+    "unknown",
+    "node",
+    "driver gives an error: {error}",
+    explain="NVML does not open and says no more. Confirm: `nvidia-smi`, `dmesg | grep -i nvrm`.",
+)
+NO_PERMISSION = code("gpu_driver_no_permission", "unknown", "self", "driver refuses us: {error}")
+VERSION = code(
+    "gpu_driver_version",
+    "warn",
+    "config",
+    "driver {driver}, expected {version}",
+    explain="The node runs another driver than its profile says. Do: bring it to the fleet's version when idle.",
+)
+
+
+@check(
+    lane="nvml",
+    interval=30,
+    timeout=5.0,
+    required=True,
+    codes=(MISMATCH, NOT_LOADED, LIBRARY, UNANSWERED, NO_PERMISSION, VERSION),
+)
+def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[Finding]:
+    """Driver and library open together; ``expected`` GPUs make a missing driver a fault, 0 leaves it alone.
+
+    Confirm by hand: ``nvidia-smi``, ``cat /proc/driver/nvidia/version``. A driver that never answers is judged by
+    the lane, as ``gpu_driver_hung``.
+    """
+    if not expected and not has_nvidia(host):
+        raise Skip("no NVIDIA GPU in this node")
+    try:
+        driver = host.nvml().driver()
+    except NvmlError as error:
+        yield _judge(host, error, expected)
+        return
+    if version and driver != version:
+        yield VERSION("node", driver=driver, version=version)
+
+
+def _judge(host: Host, error: NvmlError, expected: int) -> Finding:
+    """What an NVML that does not open means; without a loaded module and an expectation it means nothing."""
+    module = _module(host)
+    fault = error.fault
+    if fault is Fault.DRIVER_MISMATCH:
+        return MISMATCH("node", module=module or "unknown")
+    if fault is Fault.LIBRARY_NOT_FOUND and (module or expected):
+        return LIBRARY("node", error=str(error), module=module)
+    if fault is Fault.DRIVER_NOT_LOADED and expected:
+        return NOT_LOADED("node", expected=expected)
+    if fault in (Fault.LIBRARY_NOT_FOUND, Fault.DRIVER_NOT_LOADED):
+        raise Skip("a GPU is present, its driver is not installed and the profile expects none")
+    if fault is Fault.NO_PERMISSION:
+        return NO_PERMISSION("node", error=str(error))
+    return UNANSWERED("node", error=str(error))
+
+
+def _module(host: Host) -> str:
+    """Version of the loaded kernel module, empty when there is none: the word after "Kernel Module"."""
+    try:
+        first = host.read("/proc/driver/nvidia/version").splitlines()[0]
+    except (OSError, IndexError):
+        return ""
+    words = first.split()
+    return next((w for w in words if w[0].isdigit() and "." in w), "unknown")

@@ -1,0 +1,49 @@
+"""Where the node has NVSwitches its fabric manager runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checks.declare import Skip, check, code
+from checks.gpu.pci import pci_switches
+from checks.host import Host
+from checks.system.units import unit_state
+from checks.wire import Finding
+
+UNIT = "nvidia-fabricmanager.service"
+
+DOWN = code(
+    "fabric_manager_down",
+    "fail",
+    "node",
+    "unit {unit} is {active} ({sub}), expected active",
+    explain="GPUs can look healthy for days after the fabric manager died; new CUDA programs fail with error 802 and "
+    "links are not re-trained. Confirm: `systemctl status nvidia-fabricmanager`, its version against the driver's. "
+    "Do: let jobs end, start it; if it fails, compare versions.",
+)
+STARTING = code("fabric_manager_starting", "warn", "node", "unit {unit} is {active} ({sub})")
+ABSENT = code(
+    "fabric_manager_absent",
+    "warn",
+    "config",
+    "node has {switches} NVSwitches and no unit {unit}",
+    explain="It may run in a container or on the switch trays; gpu_fabric judges what comes of it.",
+)
+
+
+@check(lane="system", interval=60, timeout=3.0, codes=(DOWN, STARTING, ABSENT))
+def fabric_manager(host: Host) -> Iterator[Finding]:
+    """State of the fabric manager's unit; without an NVSwitch on the PCI bus it is irrelevant and may well fail.
+
+    Confirm by hand: ``systemctl status nvidia-fabricmanager``.
+    """
+    switches = pci_switches(host)
+    if not switches:
+        raise Skip("no NVSwitch in this node")
+    state = unit_state(host, UNIT)
+    if state.load == "not-found":
+        yield ABSENT("node", switches=len(switches), unit=UNIT)
+    elif state.active in ("activating", "reloading"):
+        yield STARTING("node", unit=UNIT, active=state.active, sub=state.sub)
+    elif state.active != "active":
+        yield DOWN("node", unit=UNIT, active=state.active, sub=state.sub)

@@ -1,0 +1,47 @@
+"""Every NVLink of every GPU is up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checks.declare import Skip, check, code
+from checks.gpu.ask import GPU_UNANSWERED, answering, ask, opened
+from checks.gpu.pci import pci_switches
+from checks.host import Host
+from checks.wire import Finding
+
+DOWN = code(
+    "gpu_nvlink_down",
+    "fail",
+    "node",
+    "{up} of {expected} NVLinks up, down: {down}",
+    explain="Collectives over this GPU hang or crawl. "
+    "Confirm: `nvidia-smi nvlink -s -i <pci id>`, `dmesg | grep -i -e 'Xid.* 74,' -e SXid`. "
+    "Do: let jobs end, restart the fabric manager and reset all GPUs, or reboot; if it returns, replace.",
+)
+
+
+@check(lane="nvml", interval=60, timeout=5.0, codes=(DOWN, GPU_UNANSWERED))
+def gpu_nvlink(host: Host, *, links: int = 0) -> Iterator[Finding]:
+    """State of every link of each GPU against ``links`` per GPU from the profile; every bad GPU is named.
+
+    With ``links`` 0 a link that is down is judged only beside an NVSwitch: on other machines unused links are normal.
+    A GPU in MIG mode has no NVLink and is left alone. Confirm by hand: ``nvidia-smi nvlink -s``.
+    """
+    nvml = opened(host)
+    if not links and not pci_switches(host):
+        raise Skip("no NVSwitch in this node and no links in its profile")
+    trouble: list[Finding] = []
+    for gpu in answering(nvml):
+        if ask(nvml.mig, gpu, trouble):
+            continue
+        states = ask(nvml.links, gpu, trouble)
+        if states is None:
+            continue
+        expected = links or len(states)
+        up = sum(states.values())
+        down = [str(link) for link in range(max(expected, len(states))) if not states.get(link)]
+        if up < expected:
+            text = ",".join(down)
+            yield DOWN(gpu.target, up=up, expected=expected, down=text, uuid=gpu.uuid, index=gpu.index)
+    yield from trouble

@@ -1,0 +1,237 @@
+"""The one door to NVML: real pynvml behind a small protocol that gives values and one kind of error."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from checks.gpu.values import Ecc, Fabric, Fault, Gpu, NvmlError, Remap, Temperature, normal_bdf
+
+if TYPE_CHECKING:
+    from checks.host import Host
+
+_SLOWDOWN = 1
+_LINKS = 18
+_LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+
+
+class Nvml(Protocol):
+    """Questions to the driver; each may raise NvmlError and each may hang, so ask inside a lane only."""
+
+    def driver(self) -> str: ...
+    def gpus(self) -> tuple[Gpu, ...]: ...
+    def recovery_action(self, gpu: Gpu) -> int: ...
+    def ecc(self, gpu: Gpu) -> Ecc: ...
+    def remap(self, gpu: Gpu) -> Remap: ...
+    def processes(self, gpu: Gpu) -> tuple[int, ...]: ...
+    def links(self, gpu: Gpu) -> dict[int, bool]: ...
+    def fabric(self, gpu: Gpu) -> Fabric: ...
+    def temperature(self, gpu: Gpu) -> Temperature: ...
+    def persistence(self, gpu: Gpu) -> bool: ...
+    def mig(self, gpu: Gpu) -> bool: ...
+    def close(self) -> None: ...
+
+
+def open_nvml(host: Host) -> Nvml:
+    """Load the driver library of ``host`` and initialise it; raises NvmlError.
+
+    ``host.nvml_library`` is loaded by absolute path first; pynvml then finds it under its soname. A redirected host
+    without one never opens the library of the machine we run on.
+    """
+    path = host.nvml_library
+    if path is None:
+        _refuse_empty(host)
+        if host.redirected:
+            raise NvmlError(Fault.OTHER, f"no NVML for the tree at {host.root}")
+    else:
+        _preload(path)
+    return _PyNvml()
+
+
+def _preload(path: Path) -> None:
+    if not path.exists():
+        raise NvmlError(Fault.LIBRARY_NOT_FOUND, f"driver library {path} is missing")
+    if path.stat().st_size == 0:
+        raise NvmlError(Fault.LIBRARY_NOT_FOUND, f"driver library {path} has 0 bytes")
+    try:
+        ctypes.CDLL(str(path.resolve()), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise NvmlError(Fault.LIBRARY_NOT_FOUND, f"driver library {path} does not load: {error}") from error
+
+
+def _refuse_empty(host: Host) -> None:
+    """An empty driver library is the fault itself; the loader would only say "not found"."""
+    for folder in _LIBRARIES:
+        path = host.path(f"{folder}/libnvidia-ml.so.1")
+        try:
+            if path.stat().st_size == 0:
+                raise NvmlError(Fault.LIBRARY_NOT_FOUND, f"driver library {folder}/libnvidia-ml.so.1 has 0 bytes")
+        except OSError:
+            continue
+
+
+@contextmanager
+def _answers() -> Iterator[None]:
+    """Turn whatever pynvml raises into NvmlError."""
+    import pynvml
+
+    try:
+        yield
+    except pynvml.NVMLError as error:
+        raise NvmlError(Fault.of(int(getattr(error, "value", 998))), str(error)) from error
+    except (UnicodeDecodeError, ValueError, TypeError) as error:
+        raise NvmlError(Fault.OTHER, f"garbled answer: {error}") from error
+
+
+class _PyNvml:
+    """NVML through nvidia-ml-py, initialised once and kept open by its process."""
+
+    def __init__(self) -> None:
+        import pynvml
+
+        self._lib: Any = pynvml
+        self._handles: dict[int, Any] = {}
+        with _answers():
+            self._lib.nvmlInit()
+
+    def close(self) -> None:
+        """Let go of the driver, so that an administrator can reset a GPU."""
+        self._handles.clear()
+        with _answers():
+            self._lib.nvmlShutdown()
+
+    def driver(self) -> str:
+        with _answers():
+            return str(self._lib.nvmlSystemGetDriverVersion())
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Every GPU, listed anew; one that does not answer carries its fault and hides no other."""
+        with _answers():
+            count = int(self._lib.nvmlDeviceGetCount())
+        return tuple(self._gpu(index) for index in range(count))
+
+    def _gpu(self, index: int) -> Gpu:
+        self._handles.pop(index, None)
+        faults: list[Fault] = []
+        try:
+            with _answers():
+                handle = self._lib.nvmlDeviceGetHandleByIndex(index)
+        except NvmlError as error:
+            return Gpu(index, fault=error.fault)
+        self._handles[index] = handle
+
+        def ask(question: Callable[[Any], Any]) -> Any:
+            try:
+                with _answers():
+                    return question(handle)
+            except NvmlError as error:
+                if error.fault is not Fault.NOT_SUPPORTED:
+                    faults.append(error.fault)
+                return None
+
+        pci = ask(self._lib.nvmlDeviceGetPciInfo)
+        uuid, minor = ask(self._lib.nvmlDeviceGetUUID), ask(self._lib.nvmlDeviceGetMinorNumber)
+        serial, name = ask(self._lib.nvmlDeviceGetSerial), ask(self._lib.nvmlDeviceGetName)
+        bdf = normal_bdf(_text(pci.busId)) if pci is not None else ""
+        known = None if minor is None else int(minor)
+        fault = faults[0] if faults else None
+        return Gpu(index, _text(uuid), bdf, known, _text(serial), _text(name), fault)
+
+    def _handle(self, gpu: Gpu) -> Any:
+        if gpu.index not in self._handles:
+            raise NvmlError(gpu.fault or Fault.OTHER)
+        return self._handles[gpu.index]
+
+    def recovery_action(self, gpu: Gpu) -> int:
+        """NVIDIA's recovery action: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset."""
+        with _answers():
+            fields = [self._lib.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+            value = self._lib.nvmlDeviceGetFieldValues(self._handle(gpu), fields)[0]
+        if value.nvmlReturn != 0:
+            # A driver that does not know the field says "invalid argument".
+            raise NvmlError(Fault.NOT_SUPPORTED if value.nvmlReturn == 2 else Fault.of(int(value.nvmlReturn)))
+        return int(value.value.uiVal)
+
+    def ecc(self, gpu: Gpu) -> Ecc:
+        """Error counters; the SRAM threshold only where the driver gives it."""
+        lib, handle = self._lib, self._handle(gpu)
+        with _answers():
+            volatile = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 0))
+            corrected = int(lib.nvmlDeviceGetTotalEccErrors(handle, 0, 0))
+            aggregate = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 1))
+        return Ecc(volatile, corrected, aggregate, self._sram(handle))
+
+    def _sram(self, handle: Any) -> bool | None:
+        if not hasattr(self._lib, "c_nvmlEccSramErrorStatus_v1_t"):
+            return None
+        status = self._lib.c_nvmlEccSramErrorStatus_v1_t()
+        try:
+            with _answers():
+                self._lib.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
+        except NvmlError as error:
+            if error.fault is Fault.NOT_SUPPORTED:
+                return None
+            raise
+        return bool(status.bThresholdExceeded)
+
+    def remap(self, gpu: Gpu) -> Remap:
+        with _answers():
+            correctable, uncorrectable, pending, failed = self._lib.nvmlDeviceGetRemappedRows(self._handle(gpu))
+        return Remap(int(correctable), int(uncorrectable), bool(pending), bool(failed))
+
+    def processes(self, gpu: Gpu) -> tuple[int, ...]:
+        """Process ids with a compute context on the GPU."""
+        with _answers():
+            return tuple(int(p.pid) for p in self._lib.nvmlDeviceGetComputeRunningProcesses(self._handle(gpu)))
+
+    def links(self, gpu: Gpu) -> dict[int, bool]:
+        """NVLink number -> up, for the links this GPU has."""
+        handle, states = self._handle(gpu), {}
+        for link in range(_LINKS):
+            try:
+                with _answers():
+                    states[link] = bool(self._lib.nvmlDeviceGetNvLinkState(handle, link))
+            except NvmlError as error:
+                if error.fault is not Fault.NOT_SUPPORTED and not _no_such_link(error):
+                    raise
+        return states
+
+    def fabric(self, gpu: Gpu) -> Fabric:
+        if not hasattr(self._lib, "nvmlDeviceGetGpuFabricInfoV"):
+            raise NvmlError(Fault.NOT_SUPPORTED)
+        info = self._lib.c_nvmlGpuFabricInfo_v2_t()
+        with _answers():
+            self._lib.nvmlDeviceGetGpuFabricInfoV(self._handle(gpu), ctypes.byref(info))
+        return Fabric(info.state, info.status, info.cliqueId, bytes(info.clusterUuid).hex(), info.healthMask)
+
+    def temperature(self, gpu: Gpu) -> Temperature:
+        handle = self._handle(gpu)
+        with _answers():
+            now = int(self._lib.nvmlDeviceGetTemperature(handle, 0))
+            return Temperature(now, int(self._lib.nvmlDeviceGetTemperatureThreshold(handle, _SLOWDOWN)))
+
+    def persistence(self, gpu: Gpu) -> bool:
+        with _answers():
+            return bool(self._lib.nvmlDeviceGetPersistenceMode(self._handle(gpu)))
+
+    def mig(self, gpu: Gpu) -> bool:
+        try:
+            with _answers():
+                return bool(self._lib.nvmlDeviceGetMigMode(self._handle(gpu))[0])
+        except NvmlError as error:
+            if error.fault is Fault.NOT_SUPPORTED:
+                return False
+            raise
+
+
+def _no_such_link(error: NvmlError) -> bool:
+    return getattr(error.__cause__, "value", None) == 2
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)

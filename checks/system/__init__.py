@@ -1,0 +1,1 @@
+"""Memory, clock and services of the node."""

@@ -1,0 +1,49 @@
+"""Every service that the profile requires is active."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checks.declare import Skip, check, code
+from checks.host import Host
+from checks.system.units import unit_state
+from checks.wire import Finding
+
+FAILED = code(
+    "service_failed",
+    "fail",
+    "node",
+    "unit {unit} is {active} ({sub}), expected active",
+    explain="Confirm: `systemctl status <unit>`, `journalctl -u <unit> -b`. Do: start it; find out why it ended.",
+)
+STARTING = code("service_starting", "warn", "node", "unit {unit} is {active} ({sub})")
+ABSENT = code(
+    "service_absent",
+    "skipped",
+    "config",
+    "unit {unit} is not installed here",
+    explain="An absent unit is a matter of the profile, not a failed one. Do: install it or take it off the list.",
+)
+UNASKED = code("service_unasked", "unknown", "self", "unit {unit} could not be asked about: {error}")
+
+
+@check(lane="system", interval=60, timeout=5.0, codes=(FAILED, STARTING, ABSENT, UNASKED))
+def services(host: Host, *, units: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """State of each of ``units``; none is required unless the profile or the site names it.
+
+    Confirm by hand: ``systemctl is-active <unit>``.
+    """
+    if not units:
+        raise Skip("no service is required")
+    for unit in units:
+        try:
+            state = unit_state(host, unit)
+        except (OSError, ValueError) as error:
+            yield UNASKED(unit, unit=unit, error=str(error))
+            continue
+        if state.load == "not-found":
+            yield ABSENT(unit, unit=unit)
+        elif state.active in ("activating", "reloading"):
+            yield STARTING(unit, unit=unit, active=state.active, sub=state.sub)
+        elif state.active != "active":
+            yield FAILED(unit, unit=unit, active=state.active, sub=state.sub)
