@@ -1,0 +1,113 @@
+"""What Slurm holds about one job, read from fields that no user can write.
+
+``scontrol show job`` prints the job's name raw: a name with a line break in it forges any field below. So one job is
+asked for by ``squeue -O`` with fixed columns, none of them the user's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from slurm.errors import BadAnswer
+from slurm.nodes import time_from_text
+
+# Field of `squeue -O` and its width; all releases from 20.11 know them. The list of nodes may be cut, so it is last.
+COLUMNS = {
+    "JobID": 20,
+    "State": 24,
+    "BatchFlag": 8,
+    "Requeue": 8,
+    "RestartCnt": 12,
+    "StartTime": 24,
+    "PriorityLong": 24,
+    "NumNodes": 16,
+    "BatchHost": 256,
+    "Reason": 256,
+    "NodeList": 16384,
+}
+FORMAT = ",".join(f"{name}:{width}" for name, width in COLUMNS.items())
+
+_EMPTY = frozenset({"", "n/a", "N/A", "None", "(null)"})
+_ENDED = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """One job as slurmctld sees it; None where it did not say."""
+
+    job_id: int
+    state: str
+    reason: str | None = None
+    batch: bool | None = None
+    requeue: bool | None = None
+    restart_count: int | None = None
+    held: bool | None = None
+    start_time: datetime | None = None
+    num_nodes: int | None = None
+    batch_host: str | None = None
+    nodelist: str | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the job holds its nodes and has not begun to end."""
+        return self.state in {"RUNNING", "CONFIGURING"}
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job will not run again by itself."""
+        return self.state in _ENDED
+
+
+def job_from_columns(text: str, job_id: int) -> JobState | None:
+    """Read the answer of ``squeue -O`` to `FORMAT`; None when the job is not in it."""
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        fields = _fields(line)
+        if (found := _digits(fields["JobID"])) is None:
+            raise BadAnswer(f"squeue: {line.strip()[:100]!r} is no row of a job")
+        if found == job_id:
+            return _job(job_id, fields)
+    return None
+
+
+def _fields(line: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    position = 0
+    for name, width in COLUMNS.items():
+        fields[name] = line[position : position + width].strip()
+        position += width
+    return fields
+
+
+def _job(job_id: int, fields: dict[str, str]) -> JobState:
+    nodelist = fields["NodeList"]
+    priority = _digits(fields["PriorityLong"])
+    return JobState(
+        job_id=job_id,
+        state=fields["State"].upper() or "UNKNOWN",
+        reason=_told(fields["Reason"]),
+        batch=_yes(fields["BatchFlag"]),
+        requeue=_yes(fields["Requeue"]),
+        restart_count=_digits(fields["RestartCnt"]),
+        held=None if priority is None else priority == 0,
+        start_time=time_from_text(fields["StartTime"]),
+        num_nodes=_digits(fields["NumNodes"]),
+        batch_host=_told(fields["BatchHost"]),
+        nodelist=_told(nodelist) if len(nodelist) < COLUMNS["NodeList"] else None,
+    )
+
+
+def _told(text: str) -> str | None:
+    return None if text in _EMPTY else text
+
+
+def _digits(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _yes(text: str) -> bool | None:
+    return {"0": False, "1": True}.get(text)
