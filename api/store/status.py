@@ -110,6 +110,12 @@ def record_inventory(connection: Connection, report: Report, at: datetime) -> No
         connection.execute(insert(inventory).values(**row, recorded_by="first report"))
 
 
+def read_inventory(connection: Connection, cluster: str, node: str) -> NodeFacts | None:
+    """The hardware recorded for a node."""
+    where = (inventory.c.cluster == cluster, inventory.c.node == node)
+    return facts_of(connection.execute(select(inventory.c.facts).where(*where)).scalar_one_or_none())
+
+
 def facts_of(text: str | None) -> NodeFacts | None:
     """The facts that a row holds."""
     return msgspec.json.decode(text, type=NodeFacts) if text else None

@@ -22,7 +22,7 @@ from api.store.views import (
     TokenView,
 )
 from checks.judge.policy import Policy, shipped
-from checks.wire import Batch, Finding, PollRequest, Status, Verdict
+from checks.wire import Batch, Finding, NodeFacts, PollRequest, Status, Verdict
 
 
 def utc_now() -> datetime:
@@ -94,6 +94,11 @@ class Store:
         """Current findings of all nodes, ordered by (cluster, node, check, target, code)."""
         with self.database.read() as connection:
             return reading.all_current(connection, status, code, after, limit)
+
+    def inventory(self, cluster: str, node: str) -> NodeFacts | None:
+        """The hardware recorded for a node, which diskless nodes forget."""
+        with self.database.read() as connection:
+            return status.read_inventory(connection, cluster, node)
 
     def all_failing(self, cluster: str) -> dict[str, tuple[Finding, ...]]:
         """Findings that fail, by node, for the controller."""

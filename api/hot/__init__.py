@@ -1,0 +1,1 @@
+"""What agents ask all the time: raw bodies, msgspec, no framework between."""

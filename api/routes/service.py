@@ -1,0 +1,79 @@
+"""The service itself: what it enforces, how much it covers, whether it works."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import metrics
+from api.auth.principal import Principal
+from api.hot.routes import Shared
+from api.routes.deps import ControllerDep, SharedDep, StoreDep, Viewer
+from api.routes.fleet import coverage
+from api.routes.shapes import Coverage, Health, answers, reply
+from checks.judge.policy import Policy
+
+router = APIRouter(tags=["service"])
+outside = APIRouter(tags=["service"])
+
+
+@router.get("/policy", **answers(Policy))
+def policy(store: StoreDep, _: Viewer) -> Response:
+    """The policy in force; ``origin`` names the file of each value."""
+    return reply(store.policy)
+
+
+@router.get("/coverage", **answers(Coverage))
+def covered(store: StoreDep, controller: ControllerDep, _: Viewer) -> Response:
+    """How much of the cluster is vetted, and what was let through unvetted."""
+    return reply(coverage(store, controller))
+
+
+@router.get("/health", **answers(Health))
+async def health() -> Response:
+    """Whether the process answers; needs no token."""
+    return reply(Health(status="ok"))
+
+
+@router.get("/ready", **answers(Health))
+def ready(shared: SharedDep) -> Response:
+    """Whether database and Slurm answer; needs no token. Without Slurm nothing is drained, all else works."""
+    database = _database(shared)
+    read_at = shared.controller.limits().read_at
+    slurm = "ok" if read_at else "not read yet"
+    good = database == "ok"
+    return reply(Health(status="ok" if good else "not ready", database=database, slurm=slurm), 200 if good else 503)
+
+
+@outside.get("/metrics", include_in_schema=False)
+def prometheus(request: Request, shared: SharedDep) -> Response:
+    """Counters for Prometheus; from this machine without a token."""
+    principal: Principal = request.scope["state"]["principal"]
+    if not _local(request, shared):
+        principal.need("viewer", "read")
+    return Response(_text(shared, request), media_type=metrics.CONTENT_TYPE)
+
+
+def _local(request: Request, shared: Shared) -> bool:
+    """Whether the asker sits on this machine; behind a proxy everybody seems to."""
+    return shared.settings.loopback and not shared.settings.behind_proxy and request.client is not None
+
+
+def _text(shared: Shared, request: Request) -> str:
+    return metrics.render(
+        shared.meters,
+        nodes=shared.store.verdict_counts(),
+        open_incidents=shared.store.open_incidents(),
+        refused_requests=request.scope["state"]["gate"].refusals,
+        controller=shared.controller.metrics(),
+    )
+
+
+def _database(shared: Shared) -> str:
+    try:
+        shared.store.open_incidents()
+    except SQLAlchemyError:
+        return "no answer"
+    return "ok"
