@@ -44,15 +44,19 @@ class Instance:
         return self.name.partition(":")[2] or "node"
 
 
-def plan(config: Config, profile: Profile) -> tuple[Instance, ...]:
-    """What is asked of this node: the profile's settings and, over them, the site's; raises ProfileError."""
+def plan(config: Config, profile: Profile, *, gres: int | None = None) -> tuple[Instance, ...]:
+    """What is asked of this node: the profile's settings and, over them, the site's; raises ProfileError.
+
+    ``gres``: how many GPUs gres.conf promises of this node, for the checks with a setting of this name.
+    """
     known = load()
     made: list[Instance] = []
     for name, declared in known.items():
         site = config.checks.get(name, CheckSettings())
         if site.enabled is False or (name in profile.skip and not site.enabled):
             continue
-        settings = {**profile.checks.get(name, {}), **site.options}
+        promised = {"gres": gres} if gres is not None and "gres" in declared.options else {}
+        settings = {**promised, **profile.checks.get(name, {}), **site.options}
         options = typed_options(name, settings, where=f"profile {profile.name}")
         made.extend(_split(declared, options, site))
     return tuple(made)

@@ -1,0 +1,84 @@
+"""How the command speaks: errors with the agreed exit codes, tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., object])
+REFUSED, UNDECIDED, USAGE, UNREACHABLE, NOT_ALLOWED = 1, 3, 64, 69, 77
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "magenta", "skipped": "bright_black"}
+_COLOURS |= {"healthy": "green", "degraded": "yellow", "faulty": "red"}
+
+
+class Refused(click.ClickException):
+    """Not done: refused, not found or not usable."""
+
+    exit_code = REFUSED
+
+
+class Undecided(click.ClickException):
+    """`nodevet check` could not look: the node is neither good nor bad."""
+
+    exit_code = UNDECIDED
+
+
+class Unreachable(click.ClickException):
+    """Nobody answers there."""
+
+    exit_code = UNREACHABLE
+
+
+class NotAllowed(click.ClickException):
+    """The caller may not do this."""
+
+    exit_code = NOT_ALLOWED
+
+
+def json_option(function: F) -> F:
+    """Add ``--json`` as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
+
+
+def print_json(document: object) -> None:
+    """Print any wire struct or plain data as one indented JSON document."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def coloured() -> bool:
+    """Whether standard output is a terminal that wants colours."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def paint(word: str, width: int = 0) -> str:
+    """A status or verdict in its colour on a terminal, padded to ``width``."""
+    padded = word.ljust(width)
+    return click.style(padded, fg=_COLOURS.get(word)) if coloured() else padded
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, painted: int | None = None) -> None:
+    """Print aligned columns; the last one is not padded, column ``painted`` is coloured by its word."""
+    lines = [list(row) for row in rows]
+    widths = [max(len(row[i]) for row in [list(head), *lines]) for i in range(len(head))]
+    widths[-1] = 0
+    click.echo("  ".join(title.ljust(width) for title, width in zip(head, widths, strict=True)).rstrip())
+    for row in lines:
+        cells = [
+            paint(cell, width) if i == painted else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` where a known name is close, else nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,35 @@
+"""The verbs of the node's own side, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import click
+
+LOCAL = {
+    "check": ("daemon.cli.check:check", "Ask this node's checks now; needs no agent, server or GPU."),
+    "explain": ("daemon.cli.explain:explain", "What a code or a check means and what to do."),
+    "agent": ("daemon.cli.agent:agent", "Run the node's agent in the foreground."),
+    "status": ("daemon.cli.status:status", "What the agent on this node sees."),
+    "hook": ("daemon.cli.hook:hook", "Install and test what Slurm runs."),
+    "config": ("daemon.cli.config:config", "Check and show the configuration."),
+    "policy": ("daemon.cli.policy:policy", "Show and validate what follows from findings."),
+    "profile": ("daemon.cli.profile:profile", "Show what nodes of each kind must have."),
+    "completion": ("daemon.cli.completion:completion", "Print the completion script of a shell."),
+}
+# Verbs that speak to the central service; their module registers them itself.
+CENTRAL = "daemon.cli.central_verbs"
+
+
+def register(group: click.Group) -> None:
+    """Add our verbs to ``group``."""
+    add = getattr(group, "add_lazy", None)
+    for name, (target, short) in LOCAL.items():
+        if add is not None:
+            add(name, target, short)
+            continue
+        module, _, attribute = target.partition(":")
+        group.add_command(getattr(importlib.import_module(module), attribute), name)
+    if importlib.util.find_spec(CENTRAL) is not None:
+        importlib.import_module(CENTRAL).register(group)

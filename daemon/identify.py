@@ -1,0 +1,39 @@
+"""Which profile a node has and what gres.conf promises of it are read in a lane, since both look at files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checks import Host
+from checks.profile import match_profile, profiles
+from slurm.gres import GresError, gpu_files
+
+LANE = "ground"
+FUNCTION = "daemon.identify:look"
+GRES_LIMIT = 1024 * 1024
+
+
+def look(host: Host, profile_dir: str, gres_conf: str, node: str) -> dict[str, object]:
+    """The name of the profile that fits, the number of GPUs in gres.conf (None: it names no files), and troubles."""
+    troubles: list[str] = []
+    try:
+        known = profiles(Path(profile_dir))
+    except (ValueError, OSError) as error:
+        troubles.append(f"site profiles: {error}")
+        known = profiles(None)
+    return {
+        "profile": match_profile(host, known).name,
+        "gres": _gres(gres_conf, node, troubles),
+        "troubles": troubles,
+    }
+
+
+def _gres(path: str, node: str, troubles: list[str]) -> int | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return len(gpu_files(file.read(GRES_LIMIT), node)) or None
+    except FileNotFoundError:
+        return None
+    except (OSError, GresError) as error:
+        troubles.append(f"gres.conf: {error}")
+        return None
