@@ -1,0 +1,197 @@
+"""The only writer of automatic drains: reads Slurm, judges, authorizes, drains, verifies and resumes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+from api.controller import people
+from api.controller.automatic import consider
+from api.controller.core import ControllerSettings, Core, Memory
+from api.controller.gate import Gates
+from api.controller.late import explain_prolog_errors, requeue_late
+from api.controller.orders import new_order
+from api.controller.permits import Permits
+from api.controller.reconcile import reconcile
+from api.controller.records import Records
+from api.controller.slurm_view import SlurmView
+from api.controller.verify import verify
+from api.ports import DrainRow, DrainView, OrderKind
+from api.store.database import Database
+from checks.judge.guard import GuardLimits
+from checks.judge.policy import Policy, shipped
+from checks.wire import GateAnswer, GateRequest, Lease, Limits, Order, PermitAnswer, PermitRequest
+from slurm.backend import Backend
+from slurm.errors import SlurmError
+from slurm.state import NodeState
+
+log = logging.getLogger(__name__)
+# Reports come in bursts when a job starts; one look serves all that came within this time.
+GATHER_SECONDS = 0.2
+LIVE_LIMIT = 4096
+
+
+class Controller:
+    """Implements api.ports.ControllerPort for one cluster."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        database: Database,
+        store: Memory,
+        backend: Backend,
+        *,
+        policy: Policy | None = None,
+        guard: GuardLimits | None = None,
+    ) -> None:
+        self.core = Core(
+            settings, store, Records(database), SlurmView(backend), policy or shipped(), guard or GuardLimits()
+        )
+        self.permits = Permits(self.core)
+        self.gates = Gates(self._alive, self._running)
+        self._wake = asyncio.Event()
+        self._read_at = float("-inf")
+        self._live: dict[str, float] = {}
+
+    # -- what agents ask
+
+    async def permit(self, request: PermitRequest) -> PermitAnswer:
+        """Grant or deny the right to refuse once."""
+        answer = await self.permits.permit(request)
+        self._wake.set()
+        return answer
+
+    async def gate(self, request: GateRequest) -> GateAnswer:
+        """Take a member's answer and, where it holds, wait for the others."""
+        return await self.gates.answer(request)
+
+    async def orders(self, cluster: str, node: str, wait: float) -> tuple[Order, ...]:
+        """The node's open orders, waiting up to ``wait`` seconds for the first."""
+        if cluster == self.core.cluster:
+            self._live[node] = time.monotonic()
+        return await self.core.orders.take(cluster, node, wait)
+
+    async def order(
+        self, cluster: str, node: str, kind: OrderKind, *, actor: str, checks: tuple[str, ...] = ()
+    ) -> Order:
+        """Put an order down for a node and wake its poll."""
+        order = self.core.orders.give(cluster, node, new_order(kind, checks))
+        await asyncio.to_thread(self.core.audit, f"order {kind}", node, order.id, actor=actor)
+        return order
+
+    def done(self, order_ids: tuple[str, ...]) -> None:
+        """Forget orders that an agent has carried out."""
+        self.core.orders.done(order_ids)
+
+    def leases_for(self, cluster: str, node: str) -> tuple[Lease, ...]:
+        """Leases to hand to a node in a heartbeat's reply."""
+        return self.permits.leases_for(node) if cluster == self.core.cluster else ()
+
+    # -- what people ask
+
+    def limits(self) -> Limits:
+        """The running Slurm's limits as last read."""
+        return self.core.view.wire_limits()
+
+    def slurm_state(self, node: str) -> NodeState | None:
+        """What Slurm holds about a node as last read."""
+        return self.core.view.states.get(node)
+
+    def slurm_states(self) -> Mapping[str, NodeState]:
+        """All nodes as last read."""
+        return self.core.view.states
+
+    async def preview(self, nodes: str, verb: Literal["drain", "resume"]) -> list[DrainRow]:
+        """What ``verb`` would do to each node of a host list, changing nothing."""
+        return await people.preview(self.core, nodes, verb)
+
+    async def drain(self, nodes: str, reason: str, actor: str) -> list[DrainRow]:
+        """Drain for a person."""
+        return await people.drain(self.core, nodes, reason, actor)
+
+    async def resume(self, nodes: str, actor: str, verify: bool = True, force: bool = False) -> list[DrainRow]:
+        """Give nodes back for a person, after verification unless told otherwise."""
+        rows = await people.resume(self.core, nodes, actor, verify=verify, force=force)
+        self._wake.set()
+        return rows
+
+    def drains(self) -> list[DrainView]:
+        """Every drain in force, whoever owns it."""
+        return people.drain_views(self.core)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Counters and gauges for /metrics."""
+        age = self.core.view.age(self.core.clock())
+        return {
+            **self.core.counts,
+            "gate_opened_total": float(self.gates.opened),
+            "gate_expired_total": float(self.gates.expired),
+            "gate_absent_total": float(self.gates.absent),
+            "slurm_nodes": float(len(self.core.view.states)),
+            "slurm_age_seconds": -1.0 if age is None else age,
+            "automation": float(self.core.settings.automation),
+        }
+
+    # -- the loop
+
+    def on_report(self, cluster: str, node: str) -> None:
+        """A node's findings have changed: look at it soon."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled; a step that fails is an incident, never the end of the loop."""
+        while True:
+            try:
+                await self.tick()
+            except Exception as error:
+                log.exception("controller step failed")
+                await asyncio.to_thread(self.core.incident, "", "controller_error", f"{type(error).__name__}: {error}")
+            try:
+                await asyncio.wait_for(self._wake.wait(), self._until_read())
+            except asyncio.TimeoutError:
+                continue
+            await asyncio.sleep(GATHER_SECONDS)
+            self._wake.clear()
+
+    def _until_read(self) -> float:
+        return max(0.05, self._read_at + self.core.settings.poll - time.monotonic())
+
+    async def tick(self) -> None:
+        """One round. Without a fresh answer of Slurm nothing is drained or resumed."""
+        if time.monotonic() >= self._read_at + self.core.settings.poll or await self._moving():
+            self._read_at = time.monotonic()
+            if not await self.core.view.refresh():
+                text = f"slurm does not answer: {self.core.view.error}"
+                await asyncio.to_thread(self.core.incident, "", "slurm_unreachable", text)
+                return
+            await asyncio.to_thread(self.core.solved, "", "slurm_unreachable", "slurm answers")
+        await reconcile(self.core)
+        await consider(self.core)
+        await verify(self.core)
+        await requeue_late(self.core, self.permits)
+        await explain_prolog_errors(self.core)
+        await self.permits.lease_out(self._alive_nodes())
+
+    async def _moving(self) -> bool:
+        """Whether a drain of ours is on its way, so that a report is worth a fresh look at Slurm."""
+        opened = await asyncio.to_thread(self.core.records.open_drains, self.core.cluster)
+        return any(r.state != "drained" or r.resume_by or r.step == "verify" for r in opened.values())
+
+    def _alive_nodes(self) -> list[str]:
+        now = time.monotonic()
+        self._live = {n: at for n, at in self._live.items() if now - at < 90.0}
+        return sorted(self._live, key=lambda n: -self._live[n])[:LIVE_LIMIT]
+
+    def _alive(self, cluster: str, node: str) -> bool:
+        return self.core.orders.live(cluster, node)
+
+    async def _running(self, job_id: int) -> bool | None:
+        """Whether Slurm still counts the job as running; None when it does not say."""
+        try:
+            job = await self.core.view.call(self.core.view.backend.job, job_id, timeout=5.0)
+        except (SlurmError, TimeoutError):
+            return None
+        return None if job is None else job.running

@@ -1,0 +1,97 @@
+"""What the parts of the controller share: one policy, one guard, one view of Slurm, one lock around every write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Protocol
+
+import msgspec
+
+from api.controller.orders import Orders
+from api.controller.records import Records
+from api.controller.slurm_view import SlurmView
+from api.store.views import NodeRow, ReportView
+from checks.judge.guard import GuardLimits
+from checks.judge.policy import Policy
+from checks.wire import Finding
+
+
+class Memory(Protocol):
+    """What the controller asks of the store."""
+
+    def node_rows(self) -> list[NodeRow]: ...
+    def current_findings(self, cluster: str, node: str) -> tuple[Finding, ...]: ...
+    def all_failing(self, cluster: str) -> dict[str, tuple[Finding, ...]]: ...
+    def recent_reports(self, cluster: str, node: str, *, limit: int = 20) -> list[ReportView]: ...
+    def open_incident(self, cluster: str, node: str, code: str, target: str, message: str, kind: str) -> int: ...
+    def close_incident(self, cluster: str, node: str, code: str, target: str, why: str) -> None: ...
+    def audit(self, actor: str, action: str, subject: str, detail: str) -> None: ...
+
+
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the controller works; times in seconds.
+
+    ``automation`` off: everything is judged and shown, nothing is drained or resumed by itself.
+    ``poll``: how often Slurm's node list is read as a whole. ``verify_rounds``: clean verifications in a row before a
+    drained node goes back. ``fresh``: findings older than this never lead to a drain. ``belief``: how long a resume
+    by a person is believed before the same fault may drain the node again, unless it breaks every job.
+    ``lease_share``: the part of the guard's head-room that may be leased in advance; the rest stays for permits asked
+    for at once, so small clusters have none.
+    """
+
+    cluster: str
+    automation: bool = True
+    poll: float = 10.0
+    verify_rounds: int = 2
+    verify_timeout: float = 120.0
+    fresh: float = 900.0
+    belief: float = 1800.0
+    lease_seconds: float = 600.0
+    lease_share: float = 0.25
+    permit_seconds: float = 3.0
+
+
+@dataclass(slots=True)
+class Core:
+    """The shared parts; ``lock`` makes the guard's count and the write that follows one step."""
+
+    settings: ControllerSettings
+    store: Memory
+    records: Records
+    view: SlurmView
+    policy: Policy
+    guard: GuardLimits
+    orders: Orders = field(default_factory=Orders)
+    clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    counts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> str:
+        """The one cluster this controller drains in."""
+        return self.settings.cluster
+
+    def count(self, name: str) -> None:
+        """Add one to a counter of /metrics."""
+        self.counts[name] = self.counts.get(name, 0.0) + 1.0
+
+    def incident(self, node: str, code: str, message: str, *, kind: str = "controller") -> None:
+        """Open, or keep open, a problem that people must see."""
+        self.store.open_incident(self.cluster, node, code, "node" if node else "controller", message, kind)
+
+    def solved(self, node: str, code: str, why: str) -> None:
+        """Close such a problem."""
+        self.store.close_incident(self.cluster, node, code, "node" if node else "controller", why)
+
+    def audit(self, action: str, subject: str, detail: str, *, actor: str = "controller") -> None:
+        """Keep who did what, for ever."""
+        self.store.audit(actor, action, subject, detail)
+
+
+def first_lines(values: Sequence[str], limit: int = 5) -> str:
+    """The first few names and how many more there are."""
+    shown = ", ".join(values[:limit])
+    return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"

@@ -1,0 +1,45 @@
+"""The guard's view of the fleet is made from Slurm's states, our drain records and the permits that are out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from api.controller.core import Core
+from checks.judge.guard import Fleet, NodeView
+from checks.wire import Finding
+from slurm.reason import Owner, owner_of
+
+
+def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) -> Fleet:
+    """Everything the guard counts over, now. Reads the database: call it in a thread."""
+    now = core.clock()
+    open_drains = core.records.open_drains(core.cluster)
+    nodes = {
+        name: NodeView(
+            # The states are as old as the last bulk read; a drain recorded since then counts already.
+            in_service=name not in open_drains and not state.out_of_service and state.known and state.base != "FUTURE",
+            ours=owner_of(state) is Owner.OURS_AUTOMATIC or (name in open_drains and open_drains[name].automatic),
+            groups=tuple(f"partition:{p}" for p in state.partitions),
+        )
+        for name, state in core.view.states.items()
+    }
+    leases = core.records.live_leases(core.cluster, now)
+    return Fleet(
+        now=now,
+        nodes=nodes,
+        past=core.records.past(core.cluster, now - timedelta(hours=1)),
+        failing=_by_code(failing if failing is not None else core.store.all_failing(core.cluster), now),
+        promised=frozenset(str(lease["node"]) for lease in leases),
+    )
+
+
+def _by_code(failing: Mapping[str, tuple[Finding, ...]], now: datetime) -> dict[str, dict[str, datetime]]:
+    """Per code the nodes that show it and since when; a finding without a time counts as new."""
+    found: dict[str, dict[str, datetime]] = {}
+    for node, findings in failing.items():
+        for finding in findings:
+            first = finding.since or finding.observed_at or now
+            nodes = found.setdefault(finding.code, {})
+            nodes[node] = min(nodes.get(node, first), first)
+    return found

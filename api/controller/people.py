@@ -1,0 +1,197 @@
+"""Drains and resumes that a person asks for: previewed alike, never over a foreign reason, verified first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from api.controller.automatic import AUTOMATIC
+from api.controller.core import Core
+from api.controller.fleet import fleet
+from api.controller.records import DrainRecord, NewDrain, new_token
+from api.controller.verify import give_back
+from api.ports import DrainRow, DrainView
+from checks.declare import clean
+from checks.judge.guard import authorize
+from slurm.errors import SlurmError
+from slurm.hostlist import expand
+from slurm.ownership import Result, drain_if_free
+from slurm.reason import Owner, compose_person, owner_of, parse
+from slurm.state import NodeState
+
+PERSON = "person-through-us"
+NODES_LIMIT = 20_000
+Verb = Literal["drain", "resume"]
+
+
+async def preview(core: Core, nodes: str, verb: Verb) -> list[DrainRow]:
+    """What the verb would do to each node, with the guard's opinion of a drain; nothing is changed."""
+    await core.view.refresh()
+    opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
+    view = await asyncio.to_thread(fleet, core)
+    rows = []
+    for name in expand(nodes, limit=NODES_LIMIT):
+        row = _plan(core, name, verb, opened.get(name))
+        if row.outcome == "planned" and verb == "drain":
+            ruling = authorize(name, "person", view, core.guard)
+            row = _row(
+                core, name, "planned", row.why if ruling.allowed else f"{row.why}; automation would not: {ruling.why}"
+            )
+        rows.append(row)
+    return rows
+
+
+def _plan(core: Core, name: str, verb: Verb, record: DrainRecord | None) -> DrainRow:
+    """The outcome that the present state allows."""
+    state = core.view.states.get(name)
+    if state is None:
+        return _row(core, name, "refused", core.view.error or f"slurm knows no node {name}")
+    if state.hands_off:
+        return _row(core, name, "refused", f"hands off: {state.hands_off}")
+    owner = owner_of(state)
+    if verb == "drain":
+        if owner in (None,):
+            return _row(core, name, "planned", "would drain; running jobs end by themselves")
+        return _row(core, name, "unchanged", f"out of service already, owner {owner.value if owner else '-'}")
+    if owner is None:
+        return _row(core, name, "unchanged", "in service already")
+    if owner not in (Owner.OURS_AUTOMATIC, Owner.PERSON_THROUGH_US) or record is None:
+        return _row(core, name, "refused", _foreign(state, record))
+    return _row(core, name, "planned", "would verify, then resume")
+
+
+def _foreign(state: NodeState, record: DrainRecord | None) -> str:
+    text = state.reason.text if state.reason else ""
+    if record is None and parse(text) is not None:
+        return f"reason {text!r} is of our form but no record of ours agrees"
+    return f"reason is not ours: {text!r}; resume it with the tool that drained it"
+
+
+def _row(
+    core: Core, name: str, outcome: Literal["planned", "done", "refused", "unchanged", "failed"], why: str
+) -> DrainRow:
+    state = core.view.states.get(name)
+    owner = owner_of(state) if state else None
+    return DrainRow(
+        cluster=core.cluster,
+        node=name,
+        outcome=outcome,
+        why=clean(why),
+        owner=owner.value if owner else None,
+        reason=state.active_reason.text if state and state.active_reason else "",
+        state=str(state) if state else None,
+        running_jobs=state.running_jobs if state else None,
+    )
+
+
+async def drain(core: Core, nodes: str, reason: str, actor: str) -> list[DrainRow]:
+    """Drain every free node of the list under the person's own words."""
+    await core.view.refresh()
+    names = expand(nodes, limit=NODES_LIMIT)
+    opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
+    rows = []
+    for name in names:
+        plan = _plan(core, name, "drain", opened.get(name))
+        rows.append(await _drain_one(core, name, reason, actor) if plan.outcome == "planned" else plan)
+    await core.view.refresh()
+    return rows
+
+
+async def _drain_one(core: Core, name: str, reason: str, actor: str) -> DrainRow:
+    token = new_token()
+    new = NewDrain(
+        cluster=core.cluster,
+        node=name,
+        owner=PERSON,
+        actor=actor,
+        codes=(),
+        token=token,
+        step="person",
+        reason=compose_person(reason, token=token),
+    )
+    async with core.lock:
+        record = await asyncio.to_thread(core.records.intend, new, core.clock())
+        try:
+            outcome = await core.view.call(drain_if_free, core.view.backend, name, record.reason)
+        except (SlurmError, TimeoutError) as error:
+            return _row(core, name, "failed", str(error))
+        done = outcome.result is Result.WRITTEN
+        if done:
+            await asyncio.to_thread(core.records.written, record, core.clock(), "written")
+        else:
+            await asyncio.to_thread(core.records.change, record, core.clock(), state="failed", why=outcome.detail)
+    await asyncio.to_thread(core.audit, "drain" if done else "drain not written", name, record.reason, actor=actor)
+    return _row(core, name, "done" if done else "unchanged", "drained" if done else outcome.detail)
+
+
+async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: bool) -> list[DrainRow]:
+    """Give nodes of ours back: after verification, or at once with ``verify`` off and ``force`` said aloud."""
+    await core.view.refresh()
+    opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
+    rows = []
+    for name in expand(nodes, limit=NODES_LIMIT):
+        plan = _plan(core, name, "resume", opened.get(name))
+        record = opened.get(name)
+        if plan.outcome != "planned" or record is None:
+            rows.append(plan)
+        elif not verify:
+            rows.append(await _resume_now(core, record, actor, force))
+        else:
+            await asyncio.to_thread(core.records.change, record, core.clock(), resume_by=actor, order_id=None, rounds=0)
+            await asyncio.to_thread(core.audit, "resume asked", name, "verification first", actor=actor)
+            rows.append(_row(core, name, "planned", "verification ordered; resumed when it is clean"))
+    return rows
+
+
+async def _resume_now(core: Core, record: DrainRecord, actor: str, force: bool) -> DrainRow:
+    if record.owner == AUTOMATIC and not force:
+        return _row(core, record.node, "refused", "drained for a fault: resume without verification needs force")
+    record = await asyncio.to_thread(core.records.change, record, core.clock(), resume_by=actor)
+    done = await give_back(core, record, "resumed without verification", actor=actor)
+    await core.view.refresh()
+    return _row(
+        core, record.node, "done" if done else "failed", "resumed without verification" if done else "not resumed"
+    )
+
+
+def drain_views(core: Core) -> list[DrainView]:
+    """Every drain in force, whoever owns it, with its way out."""
+    records = core.records.open_drains(core.cluster)
+    views = []
+    for name, state in sorted(core.view.states.items()):
+        owner = owner_of(state)
+        if owner is None:
+            continue
+        record, reason = records.get(name), state.active_reason
+        ours = parse(reason.text) if reason else None
+        views.append(
+            DrainView(
+                cluster=core.cluster,
+                node=name,
+                owner=owner.value,
+                reason=clean(reason.text) if reason else "",
+                code=ours.code if ours else None,
+                token=ours.token if ours else "",
+                since=reason.at if reason else None,
+                actor=record.actor if record else (reason.user or "" if reason else ""),
+                state=str(state),
+                phase=record.state if record else "",
+                exit=_exit(core, owner, record, state),
+            )
+        )
+    return views
+
+
+def _exit(core: Core, owner: Owner, record: DrainRecord | None, state: NodeState) -> str:
+    """What brings this node back."""
+    if state.hands_off:
+        return f"hands off while {state.hands_off}"
+    if owner is Owner.SLURM:
+        return "slurm's own drain: find the cause, then scontrol update nodename=… state=resume"
+    if owner is Owner.OTHER or record is None:
+        return "whoever drained it resumes it"
+    if record.resume_by:
+        return f"verification {record.rounds} of {core.settings.verify_rounds}, asked for by {record.resume_by}"
+    if record.automatic and record.step == "verify":
+        return f"mend it; {core.settings.verify_rounds} clean verifications in a row then resume it"
+    return "mend it; then nodevet resume"

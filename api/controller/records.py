@@ -1,0 +1,226 @@
+"""Drain records and permits are written before Slurm is, so that a restart at any step finds out what was meant."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from api.controller.tables import drains, permits
+from api.store.database import Database
+from checks.judge.guard import PastDrain
+from checks.judge.policy import PolicyStep
+
+DrainState = Literal["intent", "draining", "drained", "verifying", "resumed", "taken_over", "resumed_outside", "failed"]
+OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying"})
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord:
+    """One drain of ours, from intent to its end; times are UTC."""
+
+    id: int
+    cluster: str
+    node: str
+    owner: str
+    actor: str
+    codes: tuple[str, ...]
+    reason: str
+    token: str
+    state: DrainState
+    step: PolicyStep
+    why: str
+    boot_id: str
+    rounds: int
+    order_id: str | None
+    order_at: datetime | None
+    permit: str | None
+    job: str | None
+    resume_by: str | None
+    open: bool
+    created_at: datetime
+    changed_at: datetime
+    closed_at: datetime | None
+
+    @property
+    def automatic(self) -> bool:
+        """Whether automation, not a person, took the node out."""
+        return self.owner == "ours-automatic"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDrain:
+    """What is known of a drain before Slurm is asked."""
+
+    cluster: str
+    node: str
+    owner: str
+    actor: str
+    codes: tuple[str, ...]
+    reason: str
+    token: str
+    step: PolicyStep
+    boot_id: str = ""
+    permit: str | None = None
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewPermit:
+    """An answer to a permit request (``direct``) or a lease."""
+
+    cluster: str
+    node: str
+    kind: Literal["direct", "lease"]
+    codes: tuple[str, ...]
+    granted: bool
+    why: str
+    expires_at: datetime
+    drained: bool = False
+    job: str = ""
+
+
+def new_token() -> str:
+    """Six hexadecimal digits that tie a reason in Slurm to a record here."""
+    return secrets.token_hex(3)
+
+
+class Records:
+    """The controller's tables, one short transaction a call."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def intend(self, new: NewDrain, now: datetime) -> DrainRecord:
+        """Write down a drain before it is asked of Slurm; an older open record stays until Slurm has taken this one."""
+        with self._db.begin() as connection:
+            result = connection.execute(
+                insert(drains).values(
+                    cluster=new.cluster,
+                    node=new.node,
+                    owner=new.owner,
+                    actor=new.actor,
+                    codes=list(new.codes),
+                    reason=new.reason,
+                    token=new.token,
+                    state="intent",
+                    step=new.step,
+                    why="",
+                    boot_id=new.boot_id,
+                    rounds=0,
+                    permit=new.permit,
+                    job=new.job,
+                    open=True,
+                    created_at=now,
+                    changed_at=now,
+                )
+            )
+            key = result.inserted_primary_key
+            assert key is not None
+            return _one(connection, int(key[0]))
+
+    def written(self, record: DrainRecord, now: datetime, why: str) -> DrainRecord:
+        """Slurm holds this record's reason now, so any older open record of the node is no longer in force."""
+        with self._db.begin() as connection:
+            older = (drains.c.cluster == record.cluster, drains.c.node == record.node, drains.c.id < record.id)
+            connection.execute(
+                update(drains)
+                .where(*older, drains.c.open.is_(True))
+                .values(open=False, state="taken_over", why="replaced by a newer drain of ours", closed_at=now)
+            )
+        return self.change(record, now, state="draining", why=why)
+
+    def change(self, record: DrainRecord, now: datetime, **values: object) -> DrainRecord:
+        """Change an open record; a state that is no longer open closes it."""
+        state = values.get("state", record.state)
+        if state not in OPEN:
+            values |= {"open": False, "closed_at": now}
+        with self._db.begin() as connection:
+            connection.execute(update(drains).where(drains.c.id == record.id).values(changed_at=now, **values))
+            return _one(connection, record.id)
+
+    def open_drains(self, cluster: str) -> dict[str, DrainRecord]:
+        """Open records by node."""
+        query = select(drains).where(drains.c.cluster == cluster, drains.c.open.is_(True)).order_by(drains.c.id)
+        with self._db.read() as connection:
+            return {row["node"]: _record(row) for row in connection.execute(query).mappings()}
+
+    def listing(self, cluster: str | None = None, *, limit: int = 500, all_states: bool = False) -> list[DrainRecord]:
+        """Newest first; without ``all_states`` only open ones."""
+        query = select(drains).order_by(drains.c.id.desc()).limit(limit)
+        if cluster is not None:
+            query = query.where(drains.c.cluster == cluster)
+        if not all_states:
+            query = query.where(drains.c.open.is_(True))
+        with self._db.read() as connection:
+            return [_record(row) for row in connection.execute(query).mappings()]
+
+    def last(self, cluster: str, node: str) -> DrainRecord | None:
+        """The newest record of a node, open or closed."""
+        query = select(drains).where(drains.c.cluster == cluster, drains.c.node == node)
+        with self._db.read() as connection:
+            row = connection.execute(query.order_by(drains.c.id.desc()).limit(1)).mappings().first()
+            return _record(row) if row else None
+
+    def past(self, cluster: str, since: datetime) -> list[PastDrain]:
+        """Automatic drains since a time, for the guard; intents count, failures do not."""
+        query = select(drains).where(
+            drains.c.cluster == cluster,
+            drains.c.created_at >= since,
+            drains.c.owner == "ours-automatic",
+            drains.c.state != "failed",
+        )
+        with self._db.read() as connection:
+            rows = connection.execute(query).mappings()
+            return [PastDrain(r["node"], (r["codes"] or [""])[0], r["created_at"]) for r in rows]
+
+    def add_permit(self, new: NewPermit, now: datetime) -> str:
+        """Write down an answer to a permit request, or a lease; returns its id."""
+        made = secrets.token_urlsafe(12)
+        used = now if new.kind == "direct" and new.granted else None
+        values = {name: getattr(new, name) for name in NewPermit.__dataclass_fields__} | {"codes": list(new.codes)}
+        with self._db.begin() as connection:
+            connection.execute(insert(permits).values(id=made, created_at=now, used_at=used, **values))
+        return made
+
+    def permits_of(self, cluster: str, node: str, since: datetime) -> list[RowMapping]:
+        """Granted permits and leases of a node since a time, newest first."""
+        query = (
+            select(permits)
+            .where(permits.c.cluster == cluster, permits.c.node == node, permits.c.granted.is_(True))
+            .where(permits.c.created_at >= since)
+            .order_by(permits.c.created_at.desc())
+        )
+        with self._db.read() as connection:
+            return list(connection.execute(query).mappings())
+
+    def live_leases(self, cluster: str, now: datetime) -> list[RowMapping]:
+        """Leases that are neither used nor expired."""
+        query = select(permits).where(
+            permits.c.cluster == cluster,
+            permits.c.kind == "lease",
+            permits.c.used_at.is_(None),
+            permits.c.expires_at > now,
+        )
+        with self._db.read() as connection:
+            return list(connection.execute(query).mappings())
+
+    def use_lease(self, permit: str, now: datetime) -> None:
+        """Mark a lease as spent."""
+        with self._db.begin() as connection:
+            connection.execute(
+                update(permits).where(permits.c.id == permit, permits.c.used_at.is_(None)).values(used_at=now)
+            )
+
+
+def _one(connection: Connection, key: int) -> DrainRecord:
+    return _record(connection.execute(select(drains).where(drains.c.id == key)).mappings().one())
+
+
+def _record(row: RowMapping) -> DrainRecord:
+    values = {name: row[name] for name in DrainRecord.__dataclass_fields__}
+    values["codes"] = tuple(values["codes"] or ())
+    return DrainRecord(**values)

@@ -1,0 +1,72 @@
+"""What Slurm holds, read in one call an interval and kept with its age; no answer changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import TypeVar
+
+from checks.wire import Limits
+from slurm.backend import Backend
+from slurm.config import SlurmLimits, gate_possible
+from slurm.errors import SlurmError
+from slurm.state import NodeState
+
+T = TypeVar("T")
+CONFIG_SECONDS = 60.0
+CALL_SECONDS = 20.0
+
+
+class SlurmView:
+    """Cached node states and limits; every call into Slurm runs in a thread and has its own deadline there."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.states: Mapping[str, NodeState] = {}
+        self.limits: SlurmLimits | None = None
+        self.read_at: datetime | None = None
+        self.error = ""
+        self._config_at = -CONFIG_SECONDS
+
+    async def call(self, function: Callable[..., T], *args: object, timeout: float = CALL_SECONDS) -> T:
+        """Run one blocking call in a thread; raises SlurmError, TimeoutError when it does not come back in time."""
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(function, *args), timeout)
+        except asyncio.TimeoutError as error:
+            raise TimeoutError(f"slurm call {function.__name__} did not come back within {timeout:g} s") from error
+
+    async def refresh(self) -> bool:
+        """Read all nodes, and now and then the configuration; False and ``error`` when Slurm does not answer."""
+        started = datetime.now(timezone.utc)
+        try:
+            states = await self.call(self.backend.nodes)
+            if time.monotonic() - self._config_at >= CONFIG_SECONDS:
+                self.limits = await self.call(self.backend.limits)
+                self._config_at = time.monotonic()
+        except (SlurmError, TimeoutError) as error:
+            self.error = str(error)
+            return False
+        self.states = states
+        # A write that happened during the read may or may not be in it: count from its start.
+        self.read_at = started
+        self.error = ""
+        return True
+
+    def age(self, now: datetime) -> float | None:
+        """Seconds since the node list was read, None when it never was."""
+        return None if self.read_at is None else (now - self.read_at).total_seconds()
+
+    def wire_limits(self) -> Limits:
+        """The limits as agents get them."""
+        if self.limits is None:
+            return Limits()
+        why_not = gate_possible(self.limits)
+        return Limits(
+            budget=self.limits.budget(),
+            gate_possible=why_not is None,
+            gate_why_not=why_not or "",
+            health_check_interval=self.limits.health_check_interval,
+            read_at=self.read_at,
+        )

@@ -1,0 +1,142 @@
+"""A node of ours goes back only after clean verifications in a row, and only while its reason is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from api.controller.automatic import judge_now, was
+from api.controller.core import Core
+from api.controller.orders import new_order
+from api.controller.records import DrainRecord, DrainState
+from api.store.views import ReportView
+from slurm.errors import SlurmError
+from slurm.ownership import OurRecord, Outcome, Result, resume_if_ours
+
+log = logging.getLogger(__name__)
+
+
+async def verify(core: Core) -> None:
+    """Move every drained node of ours one step along its way back."""
+    for record in (await asyncio.to_thread(core.records.open_drains, core.cluster)).values():
+        if record.state in ("drained", "verifying") and _may(core, record):
+            await _step(core, record)
+
+
+def _may(core: Core, record: DrainRecord) -> bool:
+    """Whether this drain may end now: asked for by a person, or one whose rule ends by verification alone."""
+    if record.resume_by is not None:
+        return True
+    return core.settings.automation and record.automatic and record.step == "verify"
+
+
+async def _step(core: Core, record: DrainRecord) -> None:
+    state = core.view.states.get(record.node)
+    if state is None or not state.drained or state.hands_off:
+        return
+    if record.order_id is None:
+        await _ask(core, record)
+        return
+    report = await asyncio.to_thread(_answer, core, record)
+    if report is not None:
+        await _judge(core, record, report)
+    elif record.order_at and (core.clock() - record.order_at).total_seconds() > core.settings.verify_timeout:
+        await asyncio.to_thread(
+            core.incident,
+            record.node,
+            "verify_silent",
+            f"verification not answered within {core.settings.verify_timeout:g} s; node stays drained",
+        )
+        await _ask(core, record)
+
+
+async def _ask(core: Core, record: DrainRecord) -> None:
+    """Order a verification; without a sign that the fault has gone an automatic one is not even asked for."""
+    if record.resume_by is None:
+        findings = await asyncio.to_thread(core.store.current_findings, core.cluster, record.node)
+        if not findings or judge_now(core, findings, core.clock()).wanted != "admit":
+            if record.rounds:
+                await asyncio.to_thread(core.records.change, record, core.clock(), rounds=0)
+            return
+    order = core.orders.give(core.cluster, record.node, new_order("verify"))
+    await asyncio.to_thread(
+        core.records.change, record, core.clock(), state="verifying", order_id=order.id, order_at=core.clock()
+    )
+
+
+def _answer(core: Core, record: DrainRecord) -> ReportView | None:
+    """The report that answers our order, if it has come."""
+    reports: Iterable[ReportView] = core.store.recent_reports(core.cluster, record.node, limit=20)
+    return next((r for r in reports if f"order:{record.order_id}" in r.notes), None)
+
+
+async def _judge(core: Core, record: DrainRecord, report: ReportView) -> None:
+    decision = judge_now(core, report.findings, core.clock())
+    clean = decision.wanted == "admit" and decision.verdict in ("healthy", "degraded") and bool(report.findings)
+    if not clean:
+        why = decision.reason or f"verdict {decision.verdict}"
+        await asyncio.to_thread(_failed, core, record, why)
+        return
+    await asyncio.to_thread(core.solved, record.node, "verify_silent", "verified")
+    rounds = record.rounds + 1
+    if rounds < core.settings.verify_rounds:
+        record = await asyncio.to_thread(core.records.change, record, core.clock(), rounds=rounds, order_id=None)
+        await _ask(core, record)
+        return
+    record = await asyncio.to_thread(core.records.change, record, core.clock(), rounds=rounds)
+    await give_back(core, record, f"{rounds} clean verifications", actor=record.resume_by or "controller")
+
+
+def _failed(core: Core, record: DrainRecord, why: str) -> None:
+    """A bad verification ends a person's request too: a person asks again once the node is mended."""
+    core.records.change(record, core.clock(), state="drained", order_id=None, rounds=0, resume_by=None, why=why)
+    core.audit("verification failed", record.node, why)
+    log.warning("verification failed node=%s why=%s", record.node, why)
+
+
+async def give_back(core: Core, record: DrainRecord, why: str, *, actor: str) -> bool:
+    """Resume in Slurm if the reason is still this record's; anything else is left alone."""
+    async with core.lock:
+        try:
+            outcome = await core.view.call(_resume, core, record)
+        except (SlurmError, TimeoutError) as error:
+            await asyncio.to_thread(core.incident, record.node, "resume_failed", str(error))
+            return False
+        done = outcome.result is Result.WRITTEN
+        await asyncio.to_thread(_resumed, core, record, outcome, why, actor)
+    if done:
+        log.warning("resumed node=%s why=%s", record.node, why)
+    return done
+
+
+def _resume(core: Core, record: DrainRecord) -> Outcome:
+    return resume_if_ours(
+        core.view.backend,
+        record.node,
+        OurRecord(record.reason),
+        by_person=record.resume_by is not None,
+        store=lambda s: was(core, record.node, s),
+    )
+
+
+_AFTER_RESUME: dict[Result, DrainState] = {
+    Result.WRITTEN: "resumed",
+    Result.IN_SERVICE: "resumed_outside",
+    Result.KEPT: "taken_over",
+    Result.LOST_RACE: "taken_over",
+}
+
+
+def _resumed(core: Core, record: DrainRecord, outcome: Outcome, why: str, actor: str) -> None:
+    """Settle the record by what Slurm holds now; where nothing is certain it stays open and is tried again."""
+    done = outcome.result is Result.WRITTEN
+    state = _AFTER_RESUME.get(outcome.result, "drained")
+    core.records.change(record, core.clock(), state=state, why=why if done else outcome.detail, order_id=None, rounds=0)
+    detail = why if done else f"{outcome.result.value}: {outcome.detail}"
+    core.audit("resume" if done else "resume not written", record.node, detail, actor=actor)
+    if done:
+        core.count("resumes_total")
+        core.solved(record.node, "resume_failed", "resumed")
+    elif state == "drained":
+        core.incident(record.node, "resume_failed", outcome.detail)
