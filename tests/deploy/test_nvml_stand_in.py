@@ -16,18 +16,9 @@ from typing import Any
 import pynvml
 import pytest
 
-from deploy.simcluster.nvml.build import CannotBuild, build
 from deploy.simcluster.nvml.state import NvmlState
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN = 15, 16, 3, 999
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        return build(tmp_path_factory.mktemp("nvml"))
-    except CannotBuild as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

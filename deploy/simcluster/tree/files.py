@@ -1,0 +1,106 @@
+"""A tree is a set of files and links below one root, written so that a reader never sees half a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from deploy.simcluster.tree import commands, pci, proc, rdma
+from deploy.simcluster.tree.board import DRIVER, Board, Identity
+
+Content = str | bytes
+NVIDIA_MAJOR = 195
+LABEL = "etc/nodevet-simulated"
+
+
+def baseline(board: Board, identity: Identity) -> dict[str, Content]:
+    """Return every regular file of a healthy node by its path below the root."""
+    return {
+        **pci.files(board),
+        **rdma.files(board, identity),
+        **proc.files(board, identity),
+        LABEL: f"{identity.name}: this node's hardware is simulated\n",
+        "etc/hostname": f"{identity.name}\n",
+        "etc/machine-id": f"{identity.machine_id}\n",
+        "etc/os-release": 'NAME="Simulated Linux"\nID=simulated\nPRETTY_NAME="Simulated node"\n',
+        "etc/fstab": "".join(
+            f"{source} {where} {kind} {options} 0 0\n"
+            for _, _, _, where, options, kind, source in proc.MOUNTS
+            if where in {"/", "/home", "/scratch"}
+        ),
+        "etc/slurm/gres.conf": f"NodeName={identity.name} Name=gpu File=/dev/nvidia[0-{len(board.gpus) - 1}]\n",
+        "sys/class/dmi/id/sys_vendor": "Nodevet simulation\n",
+        "sys/class/dmi/id/product_name": "HGX H100 (simulated)\n",
+        "sys/class/dmi/id/product_serial": f"SIM-{identity.name}\n",
+        **commands.chrony(commands.IN_STEP),
+        **commands.units(frozenset()),
+    }
+
+
+def directories() -> list[str]:
+    """Return the folders that exist although no file makes them."""
+    drivers = [f"sys/bus/pci/drivers/{kind.driver}" for kind in (pci.GPU, pci.SWITCH, pci.HCA, pci.MANAGEMENT)]
+    return ["dev/shm", "dev/infiniband", "home", "scratch", "tmp", "run", "var/log", *drivers]
+
+
+def put(root: Path, path: str, content: Content) -> None:
+    """Write one file below the root, whole or not at all."""
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    handle, fresh = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        os.fchmod(file.fileno(), 0o644)
+    os.replace(fresh, target)
+
+
+def write_tree(root: Path, board: Board, identity: Identity) -> None:
+    """Write the whole tree of a healthy node below ``root``; what is there already is replaced."""
+    for folder in directories():
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    for path, content in baseline(board, identity).items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        data = content.encode() if isinstance(content, str) else content
+        target.write_bytes(data)
+    for path, to in {**pci.links(board), **rdma.links(board)}.items():
+        link = root / path
+        if not link.is_symlink():
+            link.symlink_to(to)
+    _devices(root, board)
+    boot_messages(root, board)
+
+
+def _devices(root: Path, board: Board) -> None:
+    names = {f"nvidia{minor}": minor for minor in board.minors}
+    names |= {"nvidiactl": 255, "nvidia-uvm": 0}
+    for name, minor in names.items():
+        device = root / "dev" / name
+        if device.exists():
+            continue
+        if may_make_devices():
+            # The right numbers lead nowhere: no driver on this machine answers to them.
+            os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(NVIDIA_MAJOR, minor))
+            device.chmod(0o666)
+        else:
+            device.touch(mode=0o666)
+    for index in range(len(board.hcas)):
+        (root / f"dev/infiniband/uverbs{index}").touch()
+
+
+def may_make_devices() -> bool:
+    """Whether device files with NVIDIA's major number can be made and would reach no real GPU."""
+    drivers = Path("/proc/devices").read_text().split()
+    return os.geteuid() == 0 and str(NVIDIA_MAJOR) not in drivers
+
+
+def boot_messages(root: Path, board: Board) -> None:
+    """Begin a new kernel log, as a boot does."""
+    lines = ["Linux version 6.8.0-simulated (nodevet simulation)", f"NVRM: loading NVIDIA UNIX driver {DRIVER}"]
+    lines += [f"mlx5_core {board.hca_bdf(f'mlx5_{index}')}: firmware version: 28.43.2026" for index in range(8)]
+    records = "".join(f"6,{seq},{(seq + 1) * 250_000},-;{text}\n" for seq, text in enumerate(lines))
+    put(root, "dev/kmsg", records)
