@@ -1,7 +1,7 @@
 """GRES strings and gres.conf tell how many GPUs a node has and which device file each index means.
 
-SLURM_JOB_GPUS holds indices into the list of files that gres.conf gives for ``Name=gpu``, in its order; the digits
-at the end of a file's name are the device minor. Neither is NVML's index.
+SLURM_JOB_GPUS holds indices into the list of files that gres.conf gives for ``Name=gpu``; the digits at the end of a
+file's name are the device minor. Index, minor and NVML's index are three different numbers.
 """
 
 from __future__ import annotations
@@ -50,17 +50,23 @@ def gpu_count(text: str | None) -> int:
     return sum(gres.count for gres in parse_gres(text) if gres.name == "gpu")
 
 
-def gpu_files(gres_conf: str, node: str) -> tuple[str, ...]:
-    """Return the device files of the node's GPUs by index; empty where gres.conf leaves them to AutoDetect."""
-    files: list[str] = []
-    for settings in _conf_lines(gres_conf):
-        if settings.get("name", "").lower() != "gpu" or not _for_node(settings, node):
-            continue
-        for pattern in _commas(settings.get("file") or settings.get("multiplefiles") or ""):
-            files.extend(_files(pattern))
-        if len(files) > MAX_FILES:
-            raise GresError(f"gres.conf names more than {MAX_FILES} GPU files for node {node}")
-    return tuple(files)
+def gpu_files(gres_conf: str, node: str, *, gres: str | None = None) -> tuple[str, ...]:
+    """Return the device files of the node's GPUs by index; empty where gres.conf leaves them to AutoDetect.
+
+    `gres` is the node's Gres as slurmctld has it. It decides the order where GPUs have several types (measured on
+    22.05: slurm.conf's order of types, within a type gres.conf's); without it such a node raises GresError.
+    """
+    lines = list(_gpu_lines(gres_conf, node))
+    if len({type_ for type_, _ in lines}) > 1 or len(_gpu_types(gres)) > 1:
+        order = _gpu_types(gres)
+        for type_, _ in lines:
+            if type_ not in order:
+                raise GresError(f"gres.conf: place of GPU type {type_} of node {node} among {list(order)} is not known")
+        lines.sort(key=lambda line: order.index(line[0]))
+    files = tuple(file for _, found in lines for file in found)
+    if len(set(files)) != len(files):
+        raise GresError(f"gres.conf names a GPU file of node {node} twice")
+    return files
 
 
 def minor(file: str) -> int | None:
@@ -76,6 +82,25 @@ def autodetect(gres_conf: str, node: str) -> str | None:
         if "autodetect" in settings and _for_node(settings, node):
             found = settings["autodetect"].lower()
     return found
+
+
+def _gpu_lines(gres_conf: str, node: str) -> Iterator[tuple[str | None, tuple[str, ...]]]:
+    """Yield type and files of each line that gives GPUs to the node."""
+    total = 0
+    for settings in _conf_lines(gres_conf):
+        if settings.get("name", "").lower() != "gpu" or not _for_node(settings, node):
+            continue
+        patterns = _commas(settings.get("file") or settings.get("multiplefiles") or "")
+        files = tuple(file for pattern in patterns for file in _files(pattern))
+        total += len(files)
+        if total > MAX_FILES:
+            raise GresError(f"gres.conf names more than {MAX_FILES} GPU files for node {node}")
+        if files:
+            yield settings.get("type"), files
+
+
+def _gpu_types(gres: str | None) -> tuple[str | None, ...]:
+    return tuple(dict.fromkeys(entry.type for entry in parse_gres(gres) if entry.name == "gpu"))
 
 
 def _entries(text: str) -> Iterator[str]:

@@ -80,6 +80,35 @@ def test_a_line_without_node_name_is_for_all() -> None:
     assert gpu_files("Name=gpu File=/dev/nvidia[0-1]\n", "any") == ("/dev/nvidia0", "/dev/nvidia1")
 
 
+SHUFFLED = "".join(f"NodeName=n1 Name=gpu Type=t{i} File=/dev/nvidia{i}\n" for i in (3, 1, 0, 2))
+
+
+def test_slurm_conf_orders_the_types() -> None:
+    """Index 0 is the first type of slurm.conf's Gres, wherever it stands in gres.conf."""
+    assert gpu_files(SHUFFLED, "n1", gres="gpu:t0:1,gpu:t1:1,gpu:t2:1,gpu:t3:1(S:0)") == tuple(
+        f"/dev/nvidia{i}" for i in range(4)
+    )
+    assert gpu_files(SHUFFLED, "n1", gres="gpu:t2:1,gpu:t3:1,gpu:t0:1,gpu:t1:1")[:2] == ("/dev/nvidia2", "/dev/nvidia3")
+
+
+@pytest.mark.parametrize("gres", [None, "gpu:4", "gpu:t0:1,gpu:t1:1", "(null)"])
+def test_several_types_without_their_order_are_not_guessed(gres: str | None) -> None:
+    """E61: a wrong map would judge another job's GPU."""
+    with pytest.raises(GresError, match="is not known"):
+        gpu_files(SHUFFLED, "n1", gres=gres)
+
+
+def test_untyped_lines_do_not_tell_typed_gpus_apart() -> None:
+    with pytest.raises(GresError, match="is not known"):
+        gpu_files("Name=gpu File=/dev/nvidia[0-3]\n", "n1", gres="gpu:a:2,gpu:b:2")
+    assert len(gpu_files("Name=gpu File=/dev/nvidia[0-3]\n", "n1", gres="gpu:h100:4")) == 4
+
+
+def test_a_file_given_twice_is_refused() -> None:
+    with pytest.raises(GresError, match="twice"):
+        gpu_files("Name=gpu File=/dev/nvidia[0-3]\nName=gpu File=/dev/nvidia3\n", "n1")
+
+
 def test_reads_autodetect() -> None:
     assert autodetect(CONF, "gpu01") == "off"
     assert autodetect(CONF, "gpu04") == "nvml"
