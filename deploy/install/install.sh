@@ -54,6 +54,7 @@ if [ "$VERB" = uninstall ]; then
     uninstall
     exit
 fi
+keep_server
 check_python
 check_prefix
 check_hook_source

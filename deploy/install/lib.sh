@@ -76,7 +76,7 @@ hooks_in_use() {
         grep -lsE "^[^#]*$HOOKS/nodevet-" "$D"/etc/slurm/*.conf
         find "$D/etc/slurm" -lname "*$HOOKS/nodevet-*" 2>/dev/null
         if [ -z "$D" ] && command -v scontrol >/dev/null; then
-            timeout 10 scontrol show config 2>/dev/null | grep -E "^[A-Za-z]+ *= .*$HOOKS/nodevet-" | sed 's/^/the running Slurm: /'
+            timeout 10 scontrol show config 2>/dev/null | grep -E "^[A-Za-z]+(\[[0-9]+\])? *= .*$HOOKS/nodevet-" | sed 's/^/the running Slurm: /'
         fi
     } | tr '\n' ';'
 }

@@ -2,6 +2,11 @@
 
 RELEASES=
 
+# An upgrade keeps what the installation was made for.
+keep_server() {
+    if [ -e "$D/etc/systemd/system/nodevet-server.service" ]; then SERVER=1; fi
+}
+
 # Makes the new release beside the one in force: its own virtual environment, complete before anybody sees it.
 make_release() {
     RELEASES=$PREFIX.d
@@ -29,7 +34,9 @@ make_release() {
 fix_shebangs() {
     [ -z "$DRY" ] || return 0
     for script in "$D$RELEASE"/bin/*; do
-        [ -L "$script" ] || sed -i "1s|^#!.*/bin/python.*|#!$PREFIX/bin/python|" "$script"
+        # Where the path is long or holds a blank, pip starts Python through three lines of sh.
+        [ -L "$script" ] || sed -i -e "1s|^#!.*/bin/python.*|#!$PREFIX/bin/python|" \
+            -e "1{/^#!\/bin\/sh\$/{N;N;s|.*'''exec'.*|#!$PREFIX/bin/python|}}" "$script"
     done
 }
 
@@ -116,6 +123,7 @@ finish() {
             run systemctl try-restart "nodevet-$name"
         done
     fi
+    [ -z "$DRY" ] || { say "a dry run: nothing was changed"; return 0; }
     say "done. Next: agent.node in /etc/nodevet/nodevet.toml; systemctl enable --now nodevet-agent; nodevet hook test;" \
         "then the lines of deploy/slurm/slurm.conf.lines"
 }
@@ -134,8 +142,9 @@ uninstall() {
     if [ "$(readlink "$D/usr/local/bin/nodevet" 2>/dev/null)" = "$PREFIX/bin/nodevet" ]; then run rm -f "$D/usr/local/bin/nodevet"; fi
     run rm -rf "$D$RELEASES"
     [ ! -d "$D$HOOKS" ] || run rmdir "$D$HOOKS" 2>/dev/null
+    [ -z "$DRY" ] || { say "a dry run: nothing was changed"; return 0; }
     if [ -n "$PURGE" ]; then
-        run rm -rf "$D/etc/nodevet" "$D/var/lib/nodevet" "$D/var/lib/nodevet-server"
+        rm -rf "$D/etc/nodevet" "$D/var/lib/nodevet" "$D/var/lib/nodevet-server"
         say "removed, configuration and state included; users nodevet and nodevet-server stay, since files may be theirs"
     else
         say "removed; /etc/nodevet and /var/lib/nodevet stay (--purge removes them, too)"

@@ -3,6 +3,7 @@
 PACKAGES="python3-venv python3-dev gcc libc6-dev make ca-certificates procps munge slurmctld slurmd slurm-client"
 SERVICES="munge slurmctld slurmd slurmdbd slurmrestd"
 POLICY=/usr/sbin/policy-rc.d
+UNITS=/etc/systemd/system
 POLICY_MARK="# put here by nodevet's set-up, for the time of one apt-get"
 
 # Prints the Slurm and MUNGE daemons that are no part of a simulated cluster, one a line ("slurmd (pid 12)").
@@ -25,8 +26,9 @@ simulated() {
       printf '%s\n' "$2" | sed -n 's/^SLURM_CONF=//p'; } | grep -qE '^(/tmp|/var/tmp|/dev/shm)/'
 }
 
+# Ends the set-up where Slurm or MUNGE is in use: that is a cluster's node, no place to install things on.
 refuse_production() {
-    found=$(foreign_daemons /proc | tr '\n' ' ')
+    found=$(foreign_daemons "${1:-/proc}" | tr '\n' ' ')
     [ -n "$found" ] || return 0
     if [ -n "${NODEVET_ANYWAY:-}" ]; then
         say "Slurm or MUNGE is in use on this machine: ${found}- going on, as NODEVET_ANYWAY says"
@@ -47,7 +49,7 @@ installed_packages() { dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed
 
 enabled_services() {
     for service in $SERVICES; do
-        for link in /etc/systemd/system/*.wants/"$service".service; do
+        for link in "$UNITS"/*.wants/"$service".service; do
             [ ! -L "$link" ] || printf '%s\n' "$service.service"
         done
     done | LC_ALL=C sort -u
@@ -99,7 +101,7 @@ disable_new_services() {
         if [ -d /run/systemd/system ]; then
             systemctl disable --now "$unit" >/dev/null 2>&1 || say "could not disable $unit: do it by hand"
         else
-            rm -f /etc/systemd/system/*.wants/"$unit"
+            rm -f "$UNITS"/*.wants/"$unit"
         fi
         record "disabled $unit"
         say "left disabled: $unit"

@@ -15,8 +15,8 @@ own_dir "$STATE"
 locked_as "$0"
 refuse_production
 ensure_packages $PACKAGES
-ensure_venv
 link_venv
+ensure_venv
 ensure_project
 ensure_torch
 say "ready: .venv/bin/nodevet (what was changed on this machine: $CHANGES; make clean undoes it)"
