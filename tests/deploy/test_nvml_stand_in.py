@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 
+from deploy.simcluster import processes
 from deploy.simcluster.nvml.state import NvmlState
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN = 15, 16, 3, 999
@@ -307,10 +309,10 @@ print("answered", flush=True)
 """
 
 
-@pytest.mark.parametrize("deaf", [False, True])
-def test_term_ends_a_hanging_process_unless_the_hang_is_uninterruptible(
-    library: Path, tmp_path: Path, deaf: bool
-) -> None:
+@pytest.fixture(params=["S", "D"])
+def hanging(request: pytest.FixtureRequest, library: Path, tmp_path: Path) -> Iterator[tuple[NvmlState, Hanging]]:
+    """A process that hangs in nvmlInit, in interruptible (S) or uninterruptible (D) sleep."""
+    deaf = request.param == "D"
     state = NvmlState(tmp_path / "s")
     state.write({"init.hang": 1, "hang.uninterruptible": int(deaf), "latency.scale": 0})
     argv = [sys.executable, "-c", HANGING, str(library)]
@@ -318,27 +320,50 @@ def test_term_ends_a_hanging_process_unless_the_hang_is_uninterruptible(
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "calling\n"
-        wait_until_blocked(process.pid, deaf)
-        process.send_signal(signal.SIGTERM)
-        if deaf:
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.5)
-            state.change({}, remove=["init.hang"])
-        assert process.wait(30) == -signal.SIGTERM
+        deadline = time.monotonic() + 30
+        while sleep_of(process.pid) != request.param:
+            assert time.monotonic() < deadline, "the process never hung"
+            time.sleep(0.02)
+        yield state, Hanging(process, deaf)
+        process.kill()
 
 
-def wait_until_blocked(pid: int, deaf: bool) -> None:
-    """Wait until the process sleeps inside the hang, with SIGTERM blocked if it is to be deaf."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        status = dict(
-            line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
-        )
-        blocked = bool(int(status["SigBlk"], 16) >> (signal.SIGTERM - 1) & 1)
-        if status["State"].startswith("S") and blocked == deaf:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the process never hung")
+@dataclass(frozen=True)
+class Hanging:
+    process: subprocess.Popen[str]
+    deaf: bool
+
+
+def sleep_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_term_ends_a_hanging_process_unless_the_hang_is_uninterruptible(hanging: tuple[NvmlState, Hanging]) -> None:
+    state, caught = hanging
+    caught.process.send_signal(signal.SIGTERM)
+    if caught.deaf:
+        with pytest.raises(subprocess.TimeoutExpired):
+            caught.process.wait(0.5)
+        assert sleep_of(caught.process.pid) == "D"
+        state.change({}, remove=["init.hang"])
+    assert caught.process.wait(30) == -signal.SIGTERM
+
+
+def test_a_hanging_process_that_is_killed_leaves_nobody_behind(hanging: tuple[NvmlState, Hanging]) -> None:
+    _, caught = hanging
+    sleepers = Path(f"/proc/{caught.process.pid}/task/{caught.process.pid}/children").read_text().split()
+    assert len(sleepers) == int(caught.deaf)
+    caught.process.kill()
+    assert caught.process.wait(30) == -signal.SIGKILL
+    assert processes.wait_gone(map(int, sleepers), 30) == set()
+
+
+def test_a_process_goes_on_when_its_hang_is_over(hanging: tuple[NvmlState, Hanging]) -> None:
+    state, caught = hanging
+    state.change({}, remove=["init.hang"])
+    assert caught.process.wait(30) == 0
+    assert caught.process.stdout is not None
+    assert caught.process.stdout.read() == "answered\n"
 
 
 def test_a_value_of_two_lines_is_refused_by_the_writer(tmp_path: Path) -> None:

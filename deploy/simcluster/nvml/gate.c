@@ -2,12 +2,17 @@
 #define _GNU_SOURCE
 #include "stand_in.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Microseconds, as seen on H100 with persistence mode on; anything else takes 15. */
 static const struct { const char *call; long us; } usual[] = {
@@ -75,25 +80,59 @@ static int hangs(int slot, const char *call)
     return slot >= 0 && slot_has(slot, "hang", &on) && on;
 }
 
+struct hang {
+    int slot;
+    const char *call;
+};
+
 /* Look at the state file every 50 ms until the hang is cleared. */
-static void wait_out(int slot, const char *call)
+static void sit_out(const struct hang *hang)
 {
-    long long deaf = 0;
-    sigset_t terminate, before;
-    if (!hangs(slot, call))
-        return;
-    state_number("hang.uninterruptible", &deaf);
-    sigemptyset(&terminate);
-    sigaddset(&terminate, SIGTERM);
-    sigaddset(&terminate, SIGINT);
-    if (deaf)
-        pthread_sigmask(SIG_BLOCK, &terminate, &before);
-    while (hangs(slot, call)) {
+    while (hangs(hang->slot, hang->call)) {
         struct timespec nap = {0, 50 * 1000 * 1000};
         nanosleep(&nap, NULL);
     }
+}
+
+static int sit_out_for_parent(void *hang)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sit_out(hang);
+    _exit(0);
+}
+
+/*
+ * A caller of a hung driver is in uninterruptible sleep (D). The kernel puts the parent of a CLONE_VFORK child into
+ * that state until the child ends, so a child looks at the state file and the caller sleeps: TERM waits, KILL works.
+ */
+static void sit_out_uninterruptibly(struct hang *hang)
+{
+    static char stack[64 * 1024] __attribute__((aligned(16)));
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the child inherits it: a signal to the group must not end it */
+    pthread_mutex_lock(&one_at_a_time);
+    int child = clone(sit_out_for_parent, stack + sizeof stack, CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_VFORK, hang);
+    if (child > 0)
+        waitpid(child, NULL, __WCLONE);
+    else
+        sit_out(hang);
+    pthread_mutex_unlock(&one_at_a_time);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void wait_out(int slot, const char *call)
+{
+    long long deaf = 0;
+    struct hang hang = {slot, call};
+    if (!hangs(slot, call))
+        return;
+    state_number("hang.uninterruptible", &deaf);
     if (deaf)
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        sit_out_uninterruptibly(&hang);
+    else
+        sit_out(&hang);
 }
 
 static void delay(int slot, const char *call)

@@ -16,7 +16,7 @@
  *   call.CALL.error 999                the call gives this code, for every GPU
  *   call.CALL.hang 1                   the call does not return while this stands
  *   call.CALL.latency 40               microseconds a call takes (there is a table of defaults); latency.scale 0: none
- *   hang.uninterruptible 1             SIGTERM waits until the hang ends, as in a driver's D state
+ *   hang.uninterruptible 1             the caller hangs in D state: SIGTERM waits until the hang ends
  *   gpu.N.error 15                     every call on this GPU gives this code, the look-up of its handle too
  *   gpu.N.hang 1                       every call on this GPU hangs
  *   gpu.N.call.CALL.error|hang|latency the same for one call on one GPU

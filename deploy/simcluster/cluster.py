@@ -1,0 +1,288 @@
+"""A simulated cluster is real Slurm, a real central service and one real agent a node over simulated hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from api.store.database import Database
+from api.store.migrate import upgrade
+from api.store.store import Store
+from api.store.views import TokenView
+from daemon.central import Central, CentralError
+from deploy.simcluster import processes
+from deploy.simcluster.host import SimHost
+from deploy.simcluster.lab_ground import LabError, short_base
+from deploy.simcluster.slurm_lab import SlurmLab, stop_at
+from slurm.hook.build import build
+
+CLUSTER = "sim"
+SERVER_USER = "slurm"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Shape and pace of a simulated cluster; seconds."""
+
+    nodes: int = 4
+    gpus: int = 8
+    profile: str = "hgx-h100"
+    interval: float = 2.0
+    poll: float = 1.0
+    slurm_conf: str = ""
+    policy: str = ""
+    server: str = ""
+
+
+@dataclass(slots=True)
+class SimCluster:
+    """One cluster below ``base``; start() brings it up, stop() ends every process of it by its mark."""
+
+    base: Path
+    options: Options = field(default_factory=Options)
+    lab: SlurmLab = field(init=False)
+    hosts: dict[str, SimHost] = field(init=False, default_factory=dict)
+    port: int = 0
+    _own: dict[str, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.base = self.base.resolve()
+        hooks = {
+            "Prolog": self.base / "hooks/nodevet-prolog",
+            "Epilog": self.base / "hooks/nodevet-epilog",
+            "HealthCheckProgram": self.base / "hooks/nodevet-health",
+        }
+        extra = "HealthCheckInterval=60\n" + self.options.slurm_conf
+        self.lab = SlurmLab(
+            self.base, self.options.nodes, gpus=self.options.gpus, hooks=hooks, extra_conf=extra, cluster=CLUSTER
+        )
+        self.hosts = {
+            name: SimHost(self.base / "nodes" / name, name, profile=self.options.profile, cache=self.base / "nvml")
+            for name in self.lab.names
+        }
+
+    # -- life
+
+    def start(self, told: Callable[[str], None] = lambda _: None) -> None:
+        """Bring everything up: hosts, hooks, Slurm, the server, the agents."""
+        told(f"generating {self.options.nodes} simulated hosts of {self.options.profile}")
+        self._prepare()
+        told("starting munge, slurmctld and one slurmd a node")
+        self.lab.start()
+        self.lab.wait_idle()
+        told("starting the central service and one agent a node")
+        self.start_server()
+        for name in self.lab.names:
+            self.start_agent(name)
+        self.wait_for(self._all_healthy, 60.0, lambda: f"not every node is healthy: {self.verdicts()}")
+
+    def _prepare(self) -> None:
+        self.base.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for host in self.hosts.values():
+            host.create()
+        marker = "socket = {b}/agents/%n/agent.sock\nmarks = {b}/agents/%n/marks\nstop_file = {b}/STOP\n"
+        conf = self.base / "hook.conf"
+        conf.write_text("# simulated cluster\n" + marker.format(b=self.base))
+        conf.chmod(0o644)
+        build(self.base / "hooks", conf=conf)
+        (self.base / "policy.d").mkdir(exist_ok=True)
+        if self.options.policy:
+            (self.base / "policy.d/sim.toml").write_text(self.options.policy)
+
+    def stop(self) -> None:
+        """End agents, server and Slurm, and take mounts away; the files stay."""
+        for host in self.hosts.values():
+            with suppress(OSError):
+                host.close()
+        self.lab.stop()
+        stop_at(self.base)
+        for process in self._own.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+        self._own.clear()
+
+    def remove(self) -> None:
+        """Delete the files; only after stop()."""
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    # -- the central service
+
+    @property
+    def url(self) -> str:
+        """Where the central service listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def token(self) -> str:
+        """An administrator's token of this cluster."""
+        return (self.base / "server/admin.token").read_text().strip()
+
+    def start_server(self) -> None:
+        """Start the central service as SlurmUser and wait until it is ready."""
+        home = self.base / "server"
+        if not home.exists():
+            self._first_start(home)
+        argv = [sys.executable, "-I", "-m", "daemon", "server", "--config", home / "server.toml"]
+        self._spawn("server", argv, user=SERVER_USER)
+        self.wait_for(self._ready, 30.0, lambda: f"server is not ready; see {self.base}/log/server.log")
+
+    def _first_start(self, home: Path) -> None:
+        home.mkdir(mode=0o750)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        (home / "port").write_text(str(self.port))
+        text = (
+            f'[server]\nhost = "127.0.0.1"\nport = {self.port}\ndb = "sqlite:///{home}/nodevet.db"\n'
+            f'cluster = "{CLUSTER}"\nslurm_conf = "{self.lab.conf}"\npolicy_dir = "{self.base}/policy.d"\n'
+            f"open_reads_on_loopback = true\n[controller]\npoll = {self.options.poll}\n{self.options.server}"
+        )
+        (home / "server.toml").write_text(text)
+        database = Database(f"sqlite:///{home}/nodevet.db")
+        upgrade(database)
+        store = Store(database)
+        self._write_secret(home / "admin.token", _token(store, "admin", None))
+        for name in self.lab.names:
+            folder = self.base / "agents" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            self._write_secret(folder / "token", _token(store, "agent", name))
+        database.close()
+        user = pwd.getpwnam(SERVER_USER)
+        for path in (home, *home.iterdir()):
+            os.chown(path, user.pw_uid, user.pw_gid)
+
+    def _write_secret(self, path: Path, text: str) -> None:
+        path.touch(mode=0o600)
+        path.write_text(text + "\n")
+
+    def kill_server(self) -> None:
+        """Take the central service away at once."""
+        processes.end([self._own["server"].pid], grace=0)
+        self._own.pop("server").wait(timeout=5)
+
+    def _ready(self) -> bool:
+        try:
+            return bool(self.get("health"))
+        except CentralError:
+            return False
+
+    def central(self) -> Central:
+        """A client with the administrator's token."""
+        return Central(self.url, self.token, timeout=10.0)
+
+    def get(self, path: str, **query: str | int | bool | None) -> object:
+        """Ask the central service for a document."""
+        client = self.central()
+        try:
+            return client.get(path, object, **query)
+        finally:
+            client.close()
+
+    def post(self, path: str, body: object) -> object:
+        """Tell the central service something."""
+        client = self.central()
+        try:
+            return client.post(path, body, object)
+        finally:
+            client.close()
+
+    # -- agents
+
+    def start_agent(self, name: str) -> None:
+        """Start the agent of one node over its simulated host."""
+        folder = self.base / "agents" / name
+        config = folder / "nodevet.toml"
+        if not config.exists():
+            config.write_text(self._agent_config(name, folder))
+        argv = [sys.executable, "-I", "-m", "daemon", "agent", "--config", config]
+        self._spawn(f"agent-{name}", argv)
+
+    def _agent_config(self, name: str, folder: Path) -> str:
+        host, pace = self.hosts[name], self.options.interval
+        paced = "".join(f"[checks.{check}]\ninterval = {pace}\n" for check in _paced())
+        return (
+            f"# SIMULATED hardware, real agent\n[agent]\ncluster = {json.dumps(CLUSTER)}\nnode = {json.dumps(name)}\n"
+            f'socket = "{folder}/agent.sock"\nstate = "{folder}/state"\nmarks = "{folder}/marks"\n'
+            f'stop_file = "{self.base}/STOP"\npolicy_dir = "{self.base}/policy.d"\n'
+            f'gres_conf = "{self.lab.conf.parent}/gres.conf"\n'
+            f'[central]\nurl = "{self.url}"\ntoken_file = "{folder}/token"\npoll_wait = 10\n'
+            f'[host]\nroot = "{host.sysroot}"\nkmsg = "{host.kmsg}"\nnvml_library = "{host.nvml_library}"\n'
+            f'simulated = true\n[slurm]\nconf = "{self.lab.conf}"\n{paced}'
+        )
+
+    def kill_agent(self, name: str) -> None:
+        """Take one agent away at once."""
+        process = self._own.pop(f"agent-{name}")
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=5)
+
+    # -- looking
+
+    def verdicts(self) -> dict[str, str]:
+        """Each node's verdict as the server has it."""
+        listed = self.get("nodes", limit=500)
+        items = listed.get("items", []) if isinstance(listed, dict) else []
+        return {item["node"]: item["verdict"] for item in items}
+
+    def _all_healthy(self) -> bool:
+        seen = self.verdicts()
+        return set(seen) == set(self.lab.names) and set(seen.values()) == {"healthy"}
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float, told: Callable[[], str]) -> float:
+        """Ask until it holds and return the seconds it took; LabError after ``timeout`` seconds."""
+        started = time.monotonic()
+        while True:
+            with suppress(CentralError):
+                if condition():
+                    return time.monotonic() - started
+            if time.monotonic() - started > timeout:
+                raise LabError(f"{told()} (after {timeout:g} s)")
+            time.sleep(0.1)
+
+    def _spawn(self, name: str, argv: list[str | Path], user: str | None = None) -> None:
+        log = self.base / "log" / f"{name}.log"
+        env = {processes.MARK: str(self.base)}
+        self._own[name] = processes.spawn(argv, env=env, log=log, user=user)
+
+
+def _token(store: Store, role: str, node: str | None) -> str:
+    """Make a token straight in the database, as `nodevet token create` does."""
+    view = TokenView(
+        id=0,
+        prefix="",
+        role=role,
+        cluster=CLUSTER if node else None,
+        node=node,
+        scopes=(),
+        label=f"simulated {node or role}",
+        created_at=datetime.now(timezone.utc),
+        created_by="simcluster",
+        expires_at=None,
+        revoked_at=None,
+    )
+    return store.create_token(view)[1]
+
+
+def _paced() -> list[str]:
+    """Checks that a simulated cluster asks often, so that a fault shows in seconds."""
+    from checks.catalog import load
+
+    return [c.name for c in load().values() if c.cost == "passive" and not c.per_job and c.each is None]
+
+
+def new_base() -> Path:
+    """A fresh, short, readable directory for a cluster."""
+    return short_base("nv-sim-")
+
