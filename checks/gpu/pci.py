@@ -40,6 +40,13 @@ def has_nvidia(host: Host) -> bool:
     )
 
 
+def on_bus(host: Host, bdf: str) -> bool | None:
+    """Whether the device answers on the bus; None where the bus cannot be read at all."""
+    if not host.glob("/sys/bus/pci/devices/*"):
+        return None
+    return host.path(f"/sys/bus/pci/devices/{bdf}").exists() and not _dead(host, bdf)
+
+
 def device_minors(host: Host) -> tuple[int, ...]:
     """Minors of the device nodes /dev/nvidia<minor>."""
     names = [p.name.removeprefix("nvidia") for p in host.glob("/dev/nvidia[0-9]*")]
