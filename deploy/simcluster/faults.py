@@ -177,13 +177,13 @@ def driver_mismatch(site: Site, *, module: str = "570.172.08") -> Effects:
 
 @fault
 def leftover_process(
-    site: Site, *, gpu: int = 0, pid: int = 90210, uid: int = 20001, mib: int = 4096, command: str = "python3 train.py"
+    site: Site, *, gpu: int = 0, pid: int = 90210, uid: int = 20001, mib: int = 4096, job: int | None = None
 ) -> Effects:
-    """A process that no job owns holds memory of a GPU."""
+    """A process holds memory of a GPU: one that no job owns, or one of ``job``."""
     started = 100 * 86_400
     return Effects(
         nvml={f"gpu.{gpu}.processes": f"{pid}:{mib << 20}"},
-        files=proc.process(pid, command=command, uid=uid, started=started),
+        files=proc.process(pid, command="python3 train.py", uid=uid, started=started, job=job),
     )
 
 

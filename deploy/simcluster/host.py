@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 import uuid
 from contextlib import suppress
@@ -69,9 +70,11 @@ class SimHost:
         """Write everything for a healthy node; an existing one keeps its boot and its faults."""
         (self.folder / "lib").mkdir(parents=True, exist_ok=True)
         with self._record.locked():
+            # A copy, not a link: the library finds its state beside itself even when a reader resolves links.
             library = self.nvml_library
-            library.unlink(missing_ok=True)
-            library.symlink_to(build(self._cache))
+            fresh = library.with_suffix(".new")
+            shutil.copyfile(build(self._cache), fresh)
+            fresh.replace(library)
             if not self._record.exists:
                 self._record.faults = []
                 self._record.boot = Boot(boot_id=str(uuid.uuid4()), btime=int(time.time()) - UPTIME)

@@ -120,10 +120,10 @@ def test_another_process_sees_and_heals_the_same_faults(host: SimHost) -> None:
     assert "gpu.6.hang" not in host.nvml.read()
 
 
-def test_making_a_host_again_keeps_its_boot_and_its_faults(host: SimHost) -> None:
+def test_making_a_host_again_keeps_its_boot_and_its_faults(host: SimHost, cache: Path) -> None:
     host.inject("gpu_lost", gpu=3)
     boot = host.identity
-    again = SimHost(host.folder, "n1", cache=host.nvml_library.resolve().parent.parent).create()
+    again = SimHost(host.folder, "n1", cache=cache).create()
     assert again.identity == boot
     assert again.nvml.read()["gpu.3.error"] == "15"
 

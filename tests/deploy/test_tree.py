@@ -118,8 +118,10 @@ def test_nvml_pci_and_proc_speak_of_the_same_gpus(host: SimHost, monkeypatch: py
     pynvml.nvmlShutdown()
 
 
-def test_two_hosts_have_different_gpus_and_the_same_name_gives_the_same_ones(host: SimHost, tmp_path: Path) -> None:
-    other = SimHost(tmp_path / "n2", "n2", cache=host.nvml_library.resolve().parent.parent).create()
+def test_two_hosts_have_different_gpus_and_the_same_name_gives_the_same_ones(
+    host: SimHost, cache: Path, tmp_path: Path
+) -> None:
+    other = SimHost(tmp_path / "n2", "n2", cache=cache).create()
     assert other.identity.gpu_uuid(0) != host.identity.gpu_uuid(0)
     assert other.identity.boot_id != host.identity.boot_id
     before = host.identity

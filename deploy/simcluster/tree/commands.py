@@ -46,7 +46,13 @@ def units(failed: frozenset[str]) -> dict[str, str | bytes]:
             "NRestarts": "0",
             "UnitFileState": "enabled",
         }
-        text = "".join(f"{key}={value}\n" for key, value in shown.items())
-        tree[recording("systemctl", "show", f"{unit}.service")] = text
-        tree[recording("systemctl", "is-active", f"{unit}.service")] = f"{states[0]}\n"
+        for name in (unit, f"{unit}.service"):
+            asked = {key: shown[key] for key in ("LoadState", "ActiveState", "SubState")}
+            tree[recording("systemctl", "show", "-p", ",".join(asked), name)] = _lines(asked)
+            tree[recording("systemctl", "show", name)] = _lines(shown)
+            tree[recording("systemctl", "is-active", name)] = f"{states[0]}\n"
     return tree
+
+
+def _lines(values: dict[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in values.items())

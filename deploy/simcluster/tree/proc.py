@@ -143,8 +143,10 @@ def _system(board: Board) -> dict[str, str | bytes]:
     return tree
 
 
-def process(pid: int, *, command: str, uid: int, started: int) -> dict[str, str | bytes]:
-    """Return the files of /proc/PID of a plain user process; ``started`` in clock ticks since boot."""
+def process(pid: int, *, command: str, uid: int, started: int, job: int | None) -> dict[str, str | bytes]:
+    """Return the files of /proc/PID of a user's process, ``started`` ticks after boot; ``job`` None = a session."""
+    session = f"user.slice/user-{uid}.slice/session-7.scope"
+    group = session if job is None else f"system.slice/slurmstepd.scope/job_{job}/step_batch/user/task_0"
     home = f"proc/{pid}"
     name = command.split()[0].rpartition("/")[2]
     return {
@@ -153,5 +155,5 @@ def process(pid: int, *, command: str, uid: int, started: int) -> dict[str, str 
         f"{home}/status": f"Name:\t{name[:15]}\nState:\tS (sleeping)\nPid:\t{pid}\nPPid:\t1\n"
         f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\n",
         f"{home}/stat": f"{pid} ({name[:15]}) S 1 {pid} {pid} 0 -1 0 0 0 0 0 90 10 0 0 20 0 1 0 {started} 0 0\n",
-        f"{home}/cgroup": "0::/system.slice/slurmstepd.scope/job_4242/step_batch/user/task_0\n",
+        f"{home}/cgroup": f"0::/{group}\n",
     }
