@@ -1,0 +1,348 @@
+"""The agent of one node: its parts put together, from the first socket to the last report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from checks.judge.policy import Policy, PolicyError, load_policy, shipped
+from checks.profile import GENERIC, ProfileError, profiles
+from checks.runner import Outcome
+from checks.wire import CheckReport, Decision, NodeFacts, Occasion, PollAnswer, PollRequest, Report
+from daemon.agent import codes, ground
+from daemon.agent.answers import Answer
+from daemon.agent.budget import Budget
+from daemon.agent.findings import Findings
+from daemon.agent.gate import Gate
+from daemon.agent.identity import Identity
+from daemon.agent.judge import Judge
+from daemon.agent.leases import LeaseBook
+from daemon.agent.loose import Loose
+from daemon.agent.nursery import Nursery
+from daemon.agent.orders import Orders, named
+from daemon.agent.peers import Rights
+from daemon.agent.prolog import Hooks
+from daemon.agent.refusal import Refusal
+from daemon.agent.reporting import Reporter
+from daemon.agent.router import Router
+from daemon.agent.schedule import Schedule
+from daemon.agent.socket_server import Door, Doors, open_door
+from daemon.agent.status import Status, describe
+from daemon.agent.upkeep import Upkeep
+from daemon.config import Config, ConfigError, load_config
+from daemon.lanes import LaneError, LanePool, Zygote
+from daemon.outbox.outbox import Outbox
+from daemon.plan import Instance, plan
+from daemon.uplink.uplink import Uplink
+from daemon.uplink.worker import Address
+from slurm.jobenv import JobEnv
+
+log = logging.getLogger(__name__)
+GROUND_LIMIT = 3.0
+ORDERS_HOLD_POLL = 5.0
+LEAVING = 1.0
+RESTART = 75
+CALM = 5.0
+
+
+def agent_version() -> str:
+    """The installed version, ``unversioned`` from a bare checkout."""
+    try:
+        return version("nodevet")
+    except PackageNotFoundError:
+        return "unversioned"
+
+
+class Agent:
+    """To be made inside the running loop; ``config_error`` not empty = every job is admitted, loudly."""
+
+    def __init__(self, config: Config, zygote: Zygote, nursery: Nursery, config_error: str = "") -> None:
+        self.config, self.config_error = config, config_error
+        self.started = time.monotonic()
+        settings = config.agent
+        self.identity = Identity(settings.cluster or "", settings.node or "")
+        self.nursery = nursery
+        self.pool = LanePool(zygote, state_dir=Path(settings.state))
+        self.findings = Findings()
+        self.outbox = Outbox(nursery, Path(settings.state) / "outbox", self.identity.incarnation)
+        self.judge = Judge(shipped(), ())
+        self.schedule = Schedule(settings.node or "", self.pool, self._outcome)
+        self.upkeep = Upkeep(settings, self.pool, self.outbox, self.findings)
+        self.reporter = Reporter(self.identity, self.outbox, self.findings, self.judge, self._before_report)
+        central = config.central
+        address = Address(url=central.url, token_file=central.token_file, ca_file=central.ca_file)
+        self.uplink = Uplink(nursery, address, self.identity, self.outbox, self._heartbeat, self._polled)
+        self.leases = LeaseBook(_boot_id())
+        self.gate = Gate(self.identity, self.uplink)
+        self.refusal = Refusal(self.identity, self.uplink, self.leases, self.outbox)
+        self.hooks = Hooks(
+            self.identity, self.pool, self.schedule, self.findings, self.judge, self.reporter, self.gate,
+            self.refusal, self.upkeep.stopped, self._learn,
+        )  # fmt: skip
+        self.orders = Orders(self.schedule, self.findings, self.judge, self.reporter)
+        self.rights = Rights.read(settings.slurm_user, settings.group, own_uid=os.geteuid())
+        self.doors = Doors(self.rights.hooks)
+        self.door: Door | None = None
+        self._ready = asyncio.Event()
+        self._leave = asyncio.Event()
+        self._grounded = False
+        self._exit = 0
+        self._loose = Loose()
+        self.outbox.on_trouble = lambda: self.reporter.changed((codes.CHECK,))
+
+    async def serve(self) -> int:
+        """Run until told to leave; gives the exit status, RESTART when a fresh start is needed."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.leave)
+        loop.add_signal_handler(signal.SIGINT, self.leave)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        settings = self.config.agent
+        router = Router(settings, self.rights, lambda: self.hooks.limits, self._hook, self.status, self.check)
+        self.door = await open_door(Path(settings.socket), router, self.doors)
+        if self.door.predecessor > 0:
+            log.error("event=predecessor pid=%d socket=%s", self.door.predecessor, settings.socket)
+            self.findings.note(codes.SECOND_AGENT, pid=self.door.predecessor)
+        tasks = [asyncio.ensure_future(work) for work in (self._begin(), self._watch_lanes())]
+        await self._leave.wait()
+        return await self._end(tasks)
+
+    def leave(self, status: int = 0) -> None:
+        """End in good order."""
+        self._exit = status
+        self._leave.set()
+
+    async def _begin(self) -> None:
+        """Learn the ground, then ask, report and talk to the central service."""
+        await asyncio.gather(self.outbox.open(), self._settle())
+        self._take_over()
+        self._ready.set()
+        log.info("event=ready node=%s profile=%s", self.identity.node, self.reporter.facts.profile)
+        self._introduce()
+        work = asyncio.gather(self.schedule.run(), self.reporter.run())
+        self.reporter.changed((codes.CHECK,))
+        await work
+
+    async def _settle(self) -> None:
+        """Which node this is and what is asked of it; a lane that does not say leaves the generic profile."""
+        settings = self.config.agent
+        arguments = {
+            "profile": settings.profile,
+            "profile_dir": settings.profile_dir,
+            "gres_conf": settings.gres_conf,
+        }
+        facts, troubles = NodeFacts(agent_version=agent_version()), [""]
+        try:
+            found = await self.pool.call(ground.LANE, ground.LOOK, arguments, timeout=GROUND_LIMIT)
+            seen = msgspec.convert(found, ground.Ground)
+            facts = msgspec.structs.replace(seen.facts, agent_version=agent_version())
+            self.hooks.gres_conf, troubles = seen.gres, list(seen.troubles)
+            self._grounded = True
+        except (LaneError, msgspec.ValidationError) as error:
+            troubles = [f"ground not seen: {error}"]
+        self.reporter.facts = facts
+        for trouble in filter(None, troubles):
+            log.error("event=ground_trouble text=%r", trouble)
+        self._plan(self.config, self._policy(self.config), facts.profile)
+
+    def _policy(self, config: Config) -> Policy:
+        try:
+            return load_policy(Path(config.agent.policy_dir))
+        except PolicyError as error:
+            self._broken(str(error))
+            return shipped()
+
+    def _plan(self, config: Config, policy: Policy, profile: str) -> None:
+        try:
+            known = profiles(Path(config.agent.profile_dir))
+            instances: Sequence[Instance] = plan(config, known.get(profile, GENERIC))
+        except (ProfileError, OSError) as error:
+            self._broken(str(error))
+            instances = plan(config, GENERIC)
+        self.judge.use(policy, instances)
+        if self.config_error:
+            self._broken(self.config_error)
+        self.findings.keep_only(instances)
+        self.schedule.replace(instances)
+
+    def _broken(self, error: str) -> None:
+        """From now on every job is admitted: our own configuration must not cost a node."""
+        log.error("event=config_broken error=%r", error)
+        self.config_error = error
+        self.judge.quiet = f"configuration is broken: {error}"
+        self.findings.note(codes.CONFIG_BROKEN, error=error)
+
+    def _take_over(self) -> None:
+        """What an earlier agent left on disk: its name, its leases, its refusals."""
+        documents = self.outbox.opening.documents
+        self.leases.load(documents.get("leases", b""))
+        cluster, _, node = documents.get("identity", b"").decode("utf-8", "replace").partition("\n")
+        self.identity.cluster = self.identity.cluster or cluster
+        self.identity.node = self.identity.node or node
+        for payload in self.outbox.opening.refusals:
+            try:
+                report = msgspec.json.decode(payload, type=Report)
+            except msgspec.MsgspecError:
+                continue
+            age = (self.findings.wall() - report.started_at).total_seconds()
+            if report.job is None or report.decision is None or not 0 <= age < 600:
+                continue
+            refused = report.decision.allowed == "refuse"
+            line = f"nodevet: {'refused' if refused else 'admitted'}: {report.decision.reason}"
+            self.hooks.answers.seed("prolog", report.job, Answer(int(refused), line), age)
+
+    def _introduce(self) -> None:
+        """With a name we can report and be asked; without one the first hook tells it."""
+        if self.identity.known:
+            self.findings.settled(codes.NO_NAME)
+            self.uplink.start()
+        else:
+            self.findings.note(codes.NO_NAME)
+
+    def _learn(self, env: JobEnv) -> None:
+        if self.identity.known or not env.node or not env.cluster:
+            return
+        self.identity.node = self.identity.node or env.node
+        self.identity.cluster = self.identity.cluster or env.cluster
+        log.info("event=name_learned cluster=%s node=%s", self.identity.cluster, self.identity.node)
+        text = f"{self.identity.cluster}\n{self.identity.node}"
+        self._loose.spawn(self.outbox.put("identity", text.encode()))
+        self._introduce()
+
+    async def _hook(self, hook: Occasion, body: bytes, asked: Budget) -> Answer:
+        if not self._ready.is_set():
+            try:
+                await asyncio.wait_for(self._ready.wait(), asked.for_refresh)
+            except asyncio.TimeoutError:
+                log.error("event=hook_too_early hook=%s", hook)
+                return Answer(0, "nodevet: agent is still starting, nothing was decided")
+        answer = await self.hooks.answer(hook, body, asked)
+        if self.config_error:
+            log.error("event=admitted_unjudged hook=%s why=%r", hook, self.config_error)
+            return Answer(0, f"nodevet: nothing was judged: {self.judge.quiet}")
+        return answer
+
+    def _outcome(self, instance: Instance, outcome: Outcome) -> None:
+        changed = self.findings.take(instance, outcome)
+        decision = self.judge.decide("interval", self.findings.current())
+        if changed or _differs(decision, self.reporter.decision):
+            self.reporter.changed((instance.check.name,))
+
+    async def _before_report(self) -> list[str]:
+        if self.door is not None and not self.door.ours:
+            log.error("event=taken_over socket=%s", self.config.agent.socket)
+            self.leave()
+        if not self._grounded:
+            await self._settle()
+        notes = await self.upkeep.take_marks()
+        self.upkeep.look()
+        if not self.config_error:
+            try:
+                self.judge.quiet = "the STOP file is there" if await self.upkeep.stopped() else ""
+            except LaneError as error:
+                log.warning("event=stop_file_not_seen why=%r", str(error))
+        self.reporter.changed((codes.CHECK,))
+        return notes
+
+    def _heartbeat(self) -> PollRequest:
+        return PollRequest(
+            cluster=self.identity.cluster,
+            node=self.identity.node,
+            incarnation=self.identity.incarnation,
+            boot_id=self.reporter.facts.boot_id,
+            agent_version=agent_version(),
+            policy_version=self.judge.policy.version,
+            done_orders=self.orders.done,
+            wedged_lanes=self.pool.wedged(),
+            outbox_waiting=self.outbox.waiting,
+            wait=self.config.central.poll_wait,
+        )
+
+    async def _polled(self, answer: PollAnswer) -> None:
+        if answer.limits is not None:
+            self.hooks.limits = answer.limits
+        if self.leases.offer(answer.leases):
+            self._loose.spawn(self.outbox.put("leases", self.leases.document))
+        if answer.orders:
+            work = self._loose.spawn(self.orders.carry_out(answer.orders))
+            await asyncio.wait({work}, timeout=ORDERS_HOLD_POLL)
+
+    async def check(self, names: Sequence[str]) -> CheckReport:
+        """Ask these checks now; KeyError for a name that is not asked here."""
+        await self.orders.fresh(named(self.schedule.periodic, names), "asked on the node's socket")
+        status = self.status()
+        return CheckReport(
+            cluster=status.cluster,
+            node=status.node,
+            verdict=status.verdict,
+            findings=self.findings.current(),
+            profile=status.profile,
+            simulated=status.simulated,
+        )
+
+    def status(self) -> Status:
+        """Everything that anybody may know."""
+        return describe(self, agent_version())
+
+    def _reload(self) -> None:
+        """Take over what may change while we run; the former configuration stays when the new one is not good."""
+        try:
+            config = load_config(self.config.path)
+            policy = load_policy(Path(config.agent.policy_dir))
+            known = profiles(Path(config.agent.profile_dir))
+            plan(config, known.get(self.reporter.facts.profile, GENERIC))
+        except (ConfigError, PolicyError, ProfileError, OSError) as error:
+            log.error("event=config_not_taken error=%r", str(error))
+            self.findings.note(codes.CONFIG_KEPT, error=str(error))
+            self.reporter.changed((codes.CHECK,))
+            return
+        self.findings.settled(codes.CONFIG_KEPT)
+        # Checks and policy change in place; whatever was built from the rest is built anew by a fresh start.
+        if self.config_error or _fixed(config) != _fixed(self.config):
+            log.warning("event=restart why='configuration changed'")
+            self.leave(RESTART)
+            return
+        self.config = config
+        self._plan(config, policy, self.reporter.facts.profile)
+        log.info("event=config_taken checks=%d policy=%s", len(self.schedule.instances), policy.version)
+
+    async def _watch_lanes(self) -> None:
+        await self.pool.lost.wait()
+        log.error("event=zygote_lost")
+        await asyncio.sleep(max(0.0, CALM - (time.monotonic() - self.started)))
+        self.leave(RESTART)
+
+    async def _end(self, tasks: Sequence[asyncio.Future[None]]) -> int:
+        log.info("event=leaving status=%d", self._exit)
+        if self.door is not None:
+            await self.door.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=LEAVING)
+        await self.schedule.close()
+        await self.uplink.stop(LEAVING)
+        await self.pool.close()
+        self.nursery.close()
+        return self._exit
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _fixed(config: Config) -> tuple[object, ...]:
+    return (config.agent, config.central, config.host, config.slurm)
+
+
+def _differs(new: Decision, told: Decision | None) -> bool:
+    return told is None or (new.wanted, new.verdict, new.codes) != (told.wanted, told.verdict, told.codes)

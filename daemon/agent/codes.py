@@ -1,0 +1,60 @@
+"""What the agent says about itself: always unknown and our own trouble, never the node's fault."""
+
+from __future__ import annotations
+
+from checks.declare import code
+
+CHECK = "agent"
+
+HOOK_UNANSWERED = code(
+    "hook_unanswered",
+    "unknown",
+    "self",
+    "{count} hook calls were not answered: {causes}",
+    explain="Slurm's hook could not ask the agent and let the job through. See the agent's log at that time.",
+)
+STATE_DIR_HUNG = code(
+    "state_dir_hung",
+    "unknown",
+    "self",
+    "state directory has owed an answer for {seconds} s, limit {limit} s",
+    explain="The disk under /var/lib/nodevet does not answer. Decisions stand; reports are kept in memory.",
+)
+STATE_DIR_FAILED = code(
+    "state_dir_failed",
+    "unknown",
+    "self",
+    "state directory takes no reports: {error}",
+    explain="The disk is full, read-only or broken for us. Decisions stand; reports are kept in memory.",
+)
+REPORTS_LOST = code(
+    "reports_lost", "unknown", "self", "{count} reports were dropped, limits of memory and disk reached"
+)
+CONFIG_BROKEN = code(
+    "config_broken",
+    "unknown",
+    "self",
+    "configuration is not used: {error}",
+    explain="The agent admits every job until the configuration is mended and the agent reloaded.",
+)
+CONFIG_KEPT = code(
+    "config_not_taken",
+    "unknown",
+    "self",
+    "new configuration was not taken over, the former stays in force: {error}",
+)
+NO_NAME = code(
+    "node_name_unknown",
+    "unknown",
+    "self",
+    "node's or cluster's name is not set: [agent] node and cluster, SLURMD_NODENAME, or the first hook tell it",
+)
+SECOND_AGENT = code("agent_predecessor", "unknown", "self", "an earlier agent still listened, pid {pid}")
+LANES_LOST = code("lanes_lost", "unknown", "self", "{error}")
+GPU_MAP_UNKNOWN = code(
+    "job_gpus_unknown",
+    "unknown",
+    "self",
+    "job's GPUs are not known on this node: {why}",
+    explain="SLURM_JOB_GPUS could not be mapped over gres.conf to device minors, so the job's GPUs were not looked at.",
+)

@@ -1,0 +1,109 @@
+"""The latest findings of every instance, each stamped with how long and in how many rounds it has been so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+
+from checks.declare import Code
+from checks.runner import Outcome
+from checks.wire import Finding, Scalar
+from daemon.agent.codes import CHECK
+from daemon.plan import Instance
+
+Key = tuple[str, str, str]
+# A second look within this part of the interval is the same round: prologs in a row do not confirm a fault.
+SAME_ROUND = 0.5
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one instance last gave; ``at`` on the monotonic clock, ``counted`` when ``seen`` last rose."""
+
+    findings: tuple[Finding, ...]
+    at: float
+    counted: float
+
+
+@dataclass(slots=True)
+class Findings:
+    """Ages come from the monotonic clock, so a wall clock that jumps makes nothing stale and nothing fresh."""
+
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+    _rounds: dict[str, _Round] = field(default_factory=dict)
+    _own: dict[Key, Finding] = field(default_factory=dict)
+
+    def take(self, instance: Instance, outcome: Outcome) -> bool:
+        """Keep one round; says whether a status, a code or a target changed."""
+        now, before = self.clock(), self._rounds.get(instance.name)
+        again = before is not None and now - before.counted < SAME_ROUND * instance.interval
+        known = {f.key: f for f in before.findings} if before else {}
+        stamped = tuple(_stamped(f, known.get(f.key), 0 if again else 1) for f in outcome.findings)
+        self._rounds[instance.name] = _Round(stamped, now, before.counted if before and again else now)
+        return before is None or _marks(before.findings) != _marks(stamped)
+
+    def current(self, checks: Iterable[str] | None = None) -> tuple[Finding, ...]:
+        """All present findings, with times as the clock stands now; ``checks`` limits them to those checks."""
+        now, wall = self.clock(), self.wall()
+        wanted = None if checks is None else set(checks)
+        found: list[Finding] = []
+        for round_ in self._rounds.values():
+            seen_at = wall - timedelta(seconds=now - round_.at)
+            found += [_at(f, seen_at) for f in round_.findings if wanted is None or f.check in wanted]
+        if wanted is None or CHECK in wanted:
+            found += [msgspec.structs.replace(f, observed_at=wall) for f in self._own.values()]
+        return tuple(found)
+
+    def age(self, instance: Instance) -> float | None:
+        """Seconds since the instance last answered, None when it never did."""
+        round_ = self._rounds.get(instance.name)
+        return None if round_ is None else self.clock() - round_.at
+
+    def stale(self, instances: Sequence[Instance]) -> list[Instance]:
+        """Those whose answer is missing, too old, or was no answer."""
+        return [i for i in instances if self._is_stale(i)]
+
+    def _is_stale(self, instance: Instance) -> bool:
+        age = self.age(instance)
+        return age is None or age > instance.stale_after
+
+    def keep_only(self, instances: Sequence[Instance]) -> None:
+        """Forget what is no longer asked."""
+        names = {i.name for i in instances}
+        self._rounds = {name: round_ for name, round_ in self._rounds.items() if name in names}
+
+    def note(self, code: Code, target: str = "node", **evidence: Scalar) -> bool:
+        """Say something about the agent itself; says whether that is new."""
+        finding = msgspec.structs.replace(code(target, **evidence), check=CHECK, observed_at=self.wall())
+        before = self._own.get(finding.key)
+        self._own[finding.key] = _stamped(finding, before, 1)
+        return before is None
+
+    def settled(self, code: Code) -> bool:
+        """What was said with this code holds no more; says whether it had been said."""
+        gone = [key for key in self._own if key[2] == code.name]
+        for key in gone:
+            del self._own[key]
+        return bool(gone)
+
+
+def _stamped(finding: Finding, before: Finding | None, rise: int) -> Finding:
+    if before is None:
+        return msgspec.structs.replace(finding, seen=1, since=finding.observed_at)
+    return msgspec.structs.replace(finding, seen=before.seen + rise, since=before.since)
+
+
+def _at(finding: Finding, when: datetime) -> Finding:
+    """The finding with its time as far back as the monotonic clock says, where the two differ."""
+    if finding.observed_at is not None and abs((finding.observed_at - when).total_seconds()) < 2.0:
+        return finding
+    return msgspec.structs.replace(finding, observed_at=when)
+
+
+def _marks(findings: Sequence[Finding]) -> set[tuple[str, str, str, str]]:
+    return {(*f.key, f.status) for f in findings}

@@ -1,0 +1,64 @@
+"""The agent's start: helpers are forked while the process is still clean, then the loop runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from daemon.agent.agent import RESTART, Agent
+from daemon.agent.nursery import Nursery
+from daemon.agent.rescue import rescue
+from daemon.config import Config, ConfigError, load_config
+from daemon.lanes import HostSpec, Zygote
+from daemon.outbox import writer
+from daemon.uplink import worker
+
+log = logging.getLogger(__name__)
+DESCRIPTORS = 16384
+
+
+def run(config_path: Path | None = None) -> int:
+    """Be the node's agent until told to leave; gives the exit status."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    os.umask(0o077)
+    config, error = configuration(config_path, os.environ)
+    host = config.host
+    spec = HostSpec(root=host.root, kmsg=host.kmsg, nvml_library=host.nvml_library, simulated=host.simulated)
+    zygote = Zygote.start(spec, preload=("daemon.agent.ground",))
+    nursery = Nursery.start({"outbox": writer.serve, "uplink": worker.serve})
+    _more_descriptors()
+    gc.collect()
+    gc.freeze()
+    status = asyncio.run(_serve(config, zygote, nursery, error))
+    if status == RESTART:
+        log.warning("event=restarting")
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    return status
+
+
+def configuration(path: Path | None, env: Mapping[str, str]) -> tuple[Config, str]:
+    """The configuration, or what can be rescued of a broken one and why it is broken."""
+    try:
+        return load_config(path, env), ""
+    except ConfigError as error:
+        log.error("event=config_broken error=%r", str(error))
+        return rescue(path, env), str(error)
+
+
+async def _serve(config: Config, zygote: Zygote, nursery: Nursery, error: str) -> int:
+    return await Agent(config, zygote, nursery, error).serve()
+
+
+def _more_descriptors() -> None:
+    """Room for many hooks at once, as far as we are allowed."""
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

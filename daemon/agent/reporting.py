@@ -1,0 +1,100 @@
+"""Reports go out at once when something changed, whole every five minutes, and for each hook."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from checks.wire import Decision, Finding, JobAttempt, NodeFacts, Occasion, Report
+from daemon.agent.findings import Findings
+from daemon.agent.identity import Identity
+from daemon.agent.judge import Judge
+from daemon.outbox.outbox import Outbox
+
+log = logging.getLogger(__name__)
+BATCH_SECONDS = 1.0
+FULL_SECONDS = 300.0
+NOTES = 32
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Makes reports of present findings and hands them to the outbox.
+
+    ``before`` runs before each report between jobs: it looks at our own state and gives notes.
+    """
+
+    identity: Identity
+    outbox: Outbox
+    findings: Findings
+    judge: Judge
+    before: Callable[[], Awaitable[Sequence[str]]]
+    facts: NodeFacts = field(default_factory=NodeFacts)
+    decision: Decision | None = None
+    full_at: float = 0.0
+    _changed: set[str] = field(default_factory=set)
+    _event: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def changed(self, checks: Iterable[str]) -> None:
+        """These checks' findings changed: report them within a second."""
+        self._changed.update(checks)
+        self._event.set()
+
+    async def run(self) -> None:
+        """Report changes a second after the first of them, and everything every five minutes."""
+        while True:
+            left = self.full_at + FULL_SECONDS - time.monotonic()
+            try:
+                await asyncio.wait_for(self._event.wait(), max(BATCH_SECONDS, left))
+                await asyncio.sleep(BATCH_SECONDS)
+            except asyncio.TimeoutError:
+                self.full_at = 0.0
+            self.interval(await self.before())
+
+    def interval(self, notes: Sequence[str] = ()) -> None:
+        """One report between jobs: of what changed, or of everything when that is due."""
+        self._event.clear()
+        changed, self._changed = self._changed, set()
+        full = time.monotonic() - self.full_at >= FULL_SECONDS
+        everything = self.findings.current()
+        self.decision = self.judge.decide("interval", everything)
+        if full:
+            self.full_at = time.monotonic()
+        told = everything if full else tuple(f for f in everything if f.check in changed)
+        self.send("interval", told, self.decision, notes=notes, facts=self.facts if full else None)
+
+    def send(
+        self,
+        occasion: Occasion,
+        findings: Sequence[Finding],
+        decision: Decision | None,
+        *,
+        job: JobAttempt | None = None,
+        seconds: float = 0.0,
+        notes: Sequence[str] = (),
+        facts: NodeFacts | None = None,
+    ) -> asyncio.Task[bool] | None:
+        """Hand one report to the outbox; the task ends with whether it is on disk."""
+        if not self.identity.known:
+            return None
+        return self.outbox.add(
+            Report(
+                cluster=self.identity.cluster,
+                node=self.identity.node,
+                incarnation=self.outbox.incarnation,
+                sequence=0,
+                occasion=occasion,
+                started_at=datetime.now(timezone.utc) - timedelta(seconds=seconds),
+                seconds=round(seconds, 6),
+                findings=tuple(findings),
+                decision=decision,
+                job=job,
+                boot_id=self.facts.boot_id,
+                facts=facts,
+                notes=tuple(notes[:NOTES]),
+            )
+        )

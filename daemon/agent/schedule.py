@@ -1,0 +1,131 @@
+"""Every instance is asked at its interval by one sleeper over one heap, on whole seconds, spread by node and name."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import math
+import time
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from checks.runner import Outcome
+from checks.wire import JobAttempt
+from daemon.plan import Instance
+
+log = logging.getLogger(__name__)
+SHORTEST = 1.0
+
+
+class Asks(Protocol):
+    """What the schedule needs of the lanes."""
+
+    async def run(
+        self, instance: Instance, job: JobAttempt | None = None, *, timeout: float | None = None, manual: bool = False
+    ) -> Outcome: ...
+
+
+@dataclass(order=True, slots=True)
+class _Due:
+    at: float
+    order: int
+    instance: Instance = field(compare=False)
+
+
+class Schedule:
+    """Asks between jobs; a question under way is joined, never asked twice at once."""
+
+    def __init__(
+        self,
+        node: str,
+        lanes: Asks,
+        on_outcome: Callable[[Instance, Outcome], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._node, self._lanes, self._on_outcome, self._clock = node, lanes, on_outcome, clock
+        self._heap: list[_Due] = []
+        self._order = 0
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self.instances: tuple[Instance, ...] = ()
+
+    def replace(self, instances: Sequence[Instance]) -> None:
+        """Ask these from now on, the first time at once."""
+        self.instances = tuple(instances)
+        self._heap = []
+        for instance in self.periodic:
+            self._push(instance, self._clock())
+        self._wake.set()
+
+    @property
+    def periodic(self) -> tuple[Instance, ...]:
+        """What is asked between jobs."""
+        return tuple(i for i in self.instances if not i.hook_only)
+
+    async def run(self) -> None:
+        """Sleep until something is due, ask it, and so on for ever."""
+        while True:
+            now = self._clock()
+            while self._heap and self._heap[0].at <= now:
+                instance = heapq.heappop(self._heap).instance
+                self._ask(instance)
+                self._push(instance, next_due(self._node, instance, now))
+            self._wake.clear()
+            left = self._heap[0].at - now if self._heap else None
+            try:
+                await asyncio.wait_for(self._wake.wait(), left)
+            except asyncio.TimeoutError:
+                continue
+
+    def kick(self, instances: Iterable[Instance]) -> None:
+        """Ask these now, out of turn."""
+        for instance in instances:
+            self._ask(instance)
+
+    async def refresh(self, instances: Sequence[Instance], deadline: float) -> None:
+        """Ask these now and wait for their answers, at most ``deadline`` seconds."""
+        tasks = [self._ask(instance) for instance in instances]
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(0.0, deadline))
+
+    def _ask(self, instance: Instance) -> asyncio.Task[None]:
+        task = self._running.get(instance.name)
+        if task is None:
+            task = asyncio.ensure_future(self._answer(instance))
+            self._running[instance.name] = task
+        return task
+
+    async def _answer(self, instance: Instance) -> None:
+        try:
+            outcome = await self._lanes.run(instance)
+            self._on_outcome(instance, outcome)
+        except Exception:
+            log.exception("event=round_failed instance=%r", instance.name)
+        finally:
+            self._running.pop(instance.name, None)
+
+    def _push(self, instance: Instance, at: float) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, _Due(at, self._order, instance))
+
+    async def close(self) -> None:
+        """Ask nothing more."""
+        self._heap = []
+        for task in list(self._running.values()):
+            task.cancel()
+
+
+def next_due(node: str, instance: Instance, now: float) -> float:
+    """The next whole second of the instance's own place in its interval, always at least a second away.
+
+    The place is told by node and name, so that the nodes of a cluster do not all look in the same second, and whole
+    seconds make one short burst of what falls together.
+    """
+    interval = max(SHORTEST, instance.interval)
+    place = zlib.crc32(f"{node}/{instance.name}".encode()) % max(1, int(interval))
+    at = math.floor((now - place) / interval) * interval + place + interval
+    at = math.ceil(at)
+    return at if at - now >= SHORTEST else at + interval

@@ -1,0 +1,304 @@
+"""The one small REST client of the central service, for the agent's uplink and the command line alike.
+
+CentralError
+ |- Unreachable   nobody answers, or not in time
+ |- NotAllowed    the token is missing, unknown, expired or too weak
+ |- Refused       the service understood and said no; `problem` is its RFC 9457 document
+ `- BadAnswer     what came back is not an answer of this service
+
+None of them says anything about a node.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from checks.wire import (
+    Batch,
+    BatchAnswer,
+    GateAnswer,
+    GateRequest,
+    PermitAnswer,
+    PermitRequest,
+    PollAnswer,
+    PollRequest,
+)
+
+T = TypeVar("T")
+ANSWER_LIMIT = 32 * 1024 * 1024
+_CHUNK = 256 * 1024
+_MARGIN = 0.5  # what the way there and back may cost beyond the service's own wait
+_JSON = "application/json"
+
+
+class CentralError(Exception):
+    """The central service could not be asked or did not agree."""
+
+
+class Unreachable(CentralError):
+    """Nobody answers, or not in time."""
+
+
+class NotAllowed(CentralError):
+    """The service does not accept who we are, or what we may."""
+
+
+class BadAnswer(CentralError):
+    """What came back is not an answer of this service."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """An RFC 9457 problem document; unknown members are ignored."""
+
+    title: str = ""
+    status: int = 0
+    detail: str = ""
+    type: str = "about:blank"
+
+
+class Refused(CentralError):
+    """The service understood the request and said no."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail or problem.title or f"status {problem.status}")
+        self.problem = problem
+
+
+class Central:
+    """One connection at a time, kept alive; not for use by two threads at once."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str = "",
+        ca_file: str | None = None,
+        timeout: float = 10.0,
+        *,
+        plain: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """``plain`` allows http beyond this machine, where the token can be read by others on the way.
+
+        ``tls`` is a context made before, for who may no longer read the certificate file.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Unreachable(f"address {url!r} is not http(s)://host[:port]")
+        if parts.scheme == "http" and not plain and not _loopback(parts.hostname):
+            raise NotAllowed(f"address {url} is not encrypted: use https beyond this machine")
+        self.url, self.timeout = url.rstrip("/"), timeout
+        self._tls = (tls or tls_context(ca_file)) if parts.scheme == "https" else None
+        self._host, self._port = parts.hostname, parts.port
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {"Accept": _JSON, "User-Agent": "nodevet"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._connection: http.client.HTTPConnection | None = None
+
+    def ingest(self, batch: Batch) -> BatchAnswer:
+        """Hand in reports; repeat until acknowledged."""
+        return self.ingest_raw(msgspec.json.encode(batch))
+
+    def ingest_raw(self, body: bytes) -> BatchAnswer:
+        """Hand in an encoded batch."""
+        packed = zlib.compressobj(1, wbits=31)
+        data = packed.compress(body) + packed.flush()
+        return _decoded(self.send("POST", "/api/v1/ingest", data, packed="gzip"), BatchAnswer)
+
+    def poll(self, request: PollRequest) -> PollAnswer:
+        """Wait for orders, at most ``request.wait`` seconds; also the heartbeat."""
+        data = self.send("POST", "/api/v1/poll", msgspec.json.encode(request), timeout=request.wait + self.timeout)
+        return _decoded(data, PollAnswer)
+
+    def permit(self, request: PermitRequest) -> PermitAnswer:
+        """Ask for the right to refuse once."""
+        data = self.send("POST", "/api/v1/permits", msgspec.json.encode(request), timeout=request.wait + _MARGIN)
+        return _decoded(data, PermitAnswer)
+
+    def gate(self, request: GateRequest) -> GateAnswer:
+        """Tell a job's gate our answer; a holder waits for the others."""
+        data = self.send("POST", "/api/v1/gate", msgspec.json.encode(request), timeout=request.wait + _MARGIN)
+        return _decoded(data, GateAnswer)
+
+    def get(self, path: str, answer: type[T], **query: str | int | bool | None) -> T:
+        """GET below /api/v1; ``answer`` is the type that what comes back must have, ``object`` for any."""
+        asked = {k: str(v).lower() if isinstance(v, bool) else v for k, v in query.items() if v is not None}
+        tail = f"?{urlencode(asked)}" if asked else ""
+        return _decoded(self.send("GET", _below(path) + tail), answer)
+
+    def post(self, path: str, body: object, answer: type[T]) -> T:
+        """POST a body (a wire struct or plain data, None for none) below /api/v1."""
+        return self._change("POST", path, body, answer)
+
+    def delete(self, path: str, answer: type[T]) -> T:
+        """DELETE below /api/v1."""
+        return self._change("DELETE", path, None, answer)
+
+    def _change(self, method: str, path: str, body: object, answer: type[T]) -> T:
+        # What is not repeatable goes over a fresh connection: on a kept one a loss could mean "done already".
+        self.close()
+        data = self.send(method, _below(path), b"" if body is None else msgspec.json.encode(body), repeat=False)
+        return _decoded(data or b"null", answer)
+
+    def send(
+        self,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        *,
+        packed: str = "",
+        timeout: float | None = None,
+        repeat: bool = True,
+    ) -> bytes:
+        """One exchange with a total deadline; raises one of the four errors."""
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        headers = {**self._headers, **({"Content-Type": _JSON} if body else {})}
+        if packed:
+            headers["Content-Encoding"] = packed
+        kept = self._connection is not None
+        try:
+            return self._exchange(method, target, body, headers, deadline)
+        except (ConnectionError, http.client.RemoteDisconnected):
+            # A server closes connections that were idle; once more on a fresh one.
+            if not (kept and repeat):
+                raise Unreachable(f"{self.url}: connection was closed without an answer") from None
+        return self._again(method, target, body, headers, deadline)
+
+    def _again(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], deadline: float
+    ) -> bytes:
+        try:
+            return self._exchange(method, target, body, headers, deadline)
+        except ConnectionError as error:
+            raise Unreachable(f"{self.url}: {error}") from error
+
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], deadline: float
+    ) -> bytes:
+        try:
+            connection = self._connected(deadline)
+            connection.request(method, self._prefix + target, body, dict(headers))
+            _limit(connection, deadline)
+            response = connection.getresponse()
+            data = _body(connection, response, deadline)
+        except CentralError:
+            self.close()
+            raise
+        except ConnectionRefusedError as error:
+            self.close()
+            raise Unreachable(f"{self.url}: {error.strerror}") from error
+        except ConnectionError:
+            self.close()
+            raise
+        except TimeoutError as error:
+            self.close()
+            raise Unreachable(f"{self.url}: no whole answer in time") from error
+        except OSError as error:
+            self.close()
+            raise Unreachable(f"{self.url}: {error}") from error
+        except (http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise BadAnswer(f"{self.url}: {type(error).__name__}: {str(error)[:200]}") from error
+        if response.will_close:
+            self.close()
+        return _judge(response.status, data, self.url)
+
+    def _connected(self, deadline: float) -> http.client.HTTPConnection:
+        left = max(0.05, deadline - time.monotonic())
+        if self._connection is None:
+            if self._tls is not None:
+                self._connection = http.client.HTTPSConnection(self._host, self._port, timeout=left, context=self._tls)
+            else:
+                self._connection = http.client.HTTPConnection(self._host, self._port, timeout=left)
+            self._connection.connect()
+            if isinstance(self._connection.sock, socket.socket):
+                self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _limit(self._connection, deadline)
+        return self._connection
+
+    def close(self) -> None:
+        """Drop the kept connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def part(text: str) -> str:
+    """One path segment with everything special in it quoted."""
+    return quote(text, safe="")
+
+
+def _below(path: str) -> str:
+    return "/api/v1/" + path.lstrip("/")
+
+
+def _limit(connection: http.client.HTTPConnection, deadline: float) -> None:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    if connection.sock is not None:
+        connection.sock.settimeout(left)
+
+
+def _body(connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float) -> bytes:
+    parts = bytearray()
+    while True:
+        _limit(connection, deadline)
+        chunk = response.read1(_CHUNK)
+        if not chunk:
+            if response.length:
+                raise BadAnswer(f"answer ended {response.length} bytes early")
+            return bytes(parts)
+        parts += chunk
+        if len(parts) > ANSWER_LIMIT:
+            raise BadAnswer(f"answer of more than {ANSWER_LIMIT} bytes")
+
+
+def _judge(status: int, data: bytes, url: str) -> bytes:
+    if 200 <= status < 300:
+        return data
+    try:
+        problem = msgspec.json.decode(data, type=Problem)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        problem = Problem(title=f"status {status}", status=status)
+    if status in (401, 403):
+        raise NotAllowed(f"{url}: {problem.detail or problem.title or status}")
+    if 400 <= status < 500 and status not in (408, 429):
+        raise Refused(msgspec.structs.replace(problem, status=status))
+    raise Unreachable(f"{url}: status {status} {problem.detail or problem.title}".rstrip())
+
+
+def _decoded(data: bytes, answer: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"answer is not what was asked for: {str(error)[:200]}") from error
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
+    """Certificates and names are always proven; ``ca_file`` in the place of the system's authorities."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file or None)
+    except (OSError, ssl.SSLError) as error:
+        raise Unreachable(f"certificates {ca_file}: {error}") from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
