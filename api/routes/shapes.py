@@ -147,9 +147,10 @@ def body(kind: type[T]) -> Callable[[Request], Coroutine[Any, Any, T]]:
     """A dependency that reads the request's body as ``kind``."""
 
     async def parsed(request: Request) -> T:
-        if check_kind(request.headers):
-            raise Problem("content encoding gzip is for ingest only", status=415)
-        return msgspec.json.decode(await request.body() or b"{}", type=kind)
+        data = await request.body()
+        if data and check_kind(request.headers):
+            raise Problem("content encoding gzip is for agents only", status=415)
+        return msgspec.json.decode(data or b"{}", type=kind)
 
     return parsed
 

@@ -1,0 +1,161 @@
+"""The server process: database, controller and application under one uvicorn that ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import resource
+import signal
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+import uvloop
+
+from api.app import create_app
+from api.controller.control import Controller
+from api.settings import ServerSettings, Settings
+from api.store.database import Database
+from api.store.migrate import check, upgrade
+from api.store.store import Store
+from checks.judge.policy import load_policy
+from slurm.commands import Commands
+
+log = logging.getLogger(__name__)
+BACKLOG = 4096
+GRACE_SECONDS = 5
+DESCRIPTORS = 65_536
+KEEP_ALIVE = 75
+
+
+class CannotServe(Exception):
+    """The server cannot start; the text says what is in its way."""
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to us: uvicorn would raise them again after a clean stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def serve(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT; raises CannotServe, SchemaError, PolicyError or SettingsError before the start."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for chatty in ("alembic", "uvicorn.error"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    os.umask(0o077)
+    if os.geteuid() == 0:
+        log.warning("runs as root: an account of its own with AdminLevel=Administrator, or SlurmUser, is enough")
+    _raise_descriptors()
+    with contextlib.ExitStack() as stack:
+        database = open_database(settings.server.db)
+        stack.callback(database.close)
+        if database.is_sqlite:
+            stack.enter_context(_alone(database))
+            upgrade(database)
+        else:
+            check(database)
+        store = Store(database, load_policy(Path(settings.server.policy_dir)))
+        backend = Commands(conf=Path(settings.server.slurm_conf) if settings.server.slurm_conf else None)
+        controller = Controller(
+            settings.controller_settings(), database, store, backend, policy=store.policy, guard=settings.guard
+        )
+        listener = stack.enter_context(_listen(settings.server))
+        uvloop.run(_run(create_app(store, controller, settings.server), settings.server, listener))
+
+
+def open_database(url: str) -> Database:
+    """The database; a directory that is missing is ours to make, readable by us alone."""
+    database = Database(url)
+    path = database.engine.url.database
+    if database.is_sqlite and path and path != ":memory:":
+        try:
+            Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise CannotServe(f"database {path}: {error.strerror}") from error
+    return database
+
+
+async def _run(app: object, settings: ServerSettings, listener: socket.socket) -> None:
+    server = _Server(_config(app, settings))
+    closing: asyncio.Event = app.state.shared.closing  # type: ignore[attr-defined]
+
+    def stop() -> None:
+        server.force_exit = server.should_exit
+        server.should_exit = True
+        closing.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    host, port = listener.getsockname()[:2]
+    scheme = "https" if settings.tls_cert else "http"
+    log.info("listening on %s://%s:%d cluster=%s", scheme, f"[{host}]" if ":" in host else host, port, settings.cluster)
+    await server.serve(sockets=[listener])
+    log.info("stopped")
+
+
+def _config(app: object, settings: ServerSettings) -> uvicorn.Config:
+    try:
+        config = uvicorn.Config(
+            app,  # type: ignore[arg-type]
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=settings.behind_proxy,
+            lifespan="on",
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            ssl_certfile=settings.tls_cert or None,
+            ssl_keyfile=settings.tls_key or None,
+        )
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise CannotServe(f"certificate {settings.tls_cert}: {error}") from error
+    if isinstance(config.ssl, ssl.SSLContext):
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+    return config
+
+
+@contextlib.contextmanager
+def _listen(settings: ServerSettings) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise CannotServe(f"address {settings.host} port {settings.port}: {error.strerror or error}") from error
+    with listener:
+        yield listener
+
+
+@contextlib.contextmanager
+def _alone(database: Database) -> Iterator[None]:
+    """Hold the database for one server: two of them would hand out the guard's head-room twice."""
+    path = f"{database.engine.url.database}.lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise CannotServe(f"lock {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise CannotServe(f"database {database.engine.url.database} is in use by another server") from error
+    finally:
+        os.close(handle)
+
+
+def _raise_descriptors() -> None:
+    """Every agent holds a poll open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,1 @@
+"""Each module here is one step with its way back."""
