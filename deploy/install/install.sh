@@ -10,6 +10,7 @@ usage() {
 usage: install.sh [options]            install or upgrade the agent, the hooks and the nodevet command
        install.sh --uninstall [--purge]
   --server          install what the central service needs, too, and its unit
+  --cluster NAME    the Slurm cluster that the central service serves, for a new server.toml
   --node NAME       the node's name in Slurm, for a new nodevet.toml
   --central URL     where the central service listens, for a new nodevet.toml
   --token FILE      copy this node's token to /etc/nodevet/token (mode 0600)
@@ -27,7 +28,7 @@ EOF
 here=$(cd "$(dirname "$0")" && pwd -P) || exit 1
 ROOT=${here%/deploy/install}
 D=${DESTDIR:-} PREFIX=/opt/nodevet HOOKS=/usr/libexec/nodevet PYTHON=${PYTHON:-/usr/bin/python3}
-SERVER= NODE= CENTRAL= TOKEN= ENABLE= BUILT= WHEELS= DRY= FORCE= PURGE= VERB=install
+SERVER= CLUSTER= NODE= CENTRAL= TOKEN= ENABLE= BUILT= WHEELS= DRY= FORCE= PURGE= VERB=install
 . "$here/lib.sh"
 . "$here/parts.sh"
 
@@ -35,10 +36,10 @@ while [ $# -gt 0 ]; do
     case $1 in
     --server) SERVER=1 ;; --enable) ENABLE=1 ;; --dry-run) DRY=1 ;; --force) FORCE=1 ;; --purge) PURGE=1 ;;
     --uninstall) VERB=uninstall ;;
-    --node | --central | --token | --hook | --wheels | --prefix | --python | --destdir)
+    --node | --cluster | --central | --token | --hook | --wheels | --prefix | --python | --destdir)
         [ $# -ge 2 ] || { usage >&2; exit 64; }
         case $1 in
-        --node) NODE=$2 ;; --central) CENTRAL=$2 ;; --token) TOKEN=$2 ;; --hook) BUILT=$2 ;; --wheels) WHEELS=$2 ;;
+        --node) NODE=$2 ;; --cluster) CLUSTER=$2 ;; --central) CENTRAL=$2 ;; --token) TOKEN=$2 ;; --hook) BUILT=$2 ;; --wheels) WHEELS=$2 ;;
         --prefix) PREFIX=${2%/} ;; --python) PYTHON=$2 ;; --destdir) D=${2%/} ;;
         esac
         shift ;;

@@ -33,7 +33,7 @@ put_text() {
 
 # What goes into files and paths is checked once, here: no quote, blank or control character.
 check_words() {
-    for word in "$PREFIX" "$NODE" "$CENTRAL"; do
+    for word in "$PREFIX" "$NODE" "$CLUSTER" "$CENTRAL"; do
         case $word in
         *[!A-Za-z0-9._:/@%+=~-]*) die "'$word' holds a character that has no place in a name, a path or a URL" ;;
         esac

@@ -26,8 +26,10 @@ make_release() {
     rm -rf "$source"
     [ "$status" = 0 ] || die "the packages could not be installed; what runs now is untouched"
     fix_shebangs
-    run "$D$RELEASE/bin/python" -I -c 'import checks, slurm, daemon.config' ||
-        die "the new release does not import; what runs now is untouched"
+    for verb in agent check "hook install" ${SERVER:+server}; do
+        run "$D$RELEASE/bin/python" -I -m daemon $verb --help >/dev/null ||
+            die "the new release does not start (nodevet $verb); what runs now is untouched"
+    done
 }
 
 # Scripts start through PREFIX, which stays the same over upgrades and is right below --destdir, too.
@@ -67,18 +69,20 @@ install_configuration() {
     for dir in /etc/nodevet /etc/nodevet/policy.d /etc/nodevet/profiles.d /etc/nodevet/checks.d; do
         run install -d -m 0755 "$D$dir"
     done
-    if [ -e "$D/etc/nodevet/nodevet.toml" ]; then
-        say "kept: $D/etc/nodevet/nodevet.toml"
-    else
-        sed -e "${NODE:+s|^#node = .*|node = \"$NODE\"|}" -e "${CENTRAL:+s|^#url = .*|url = \"$CENTRAL\"|}" \
-            -e "${TOKEN:+s|^#token_file|token_file|}" "$here/nodevet.toml" | put_text /etc/nodevet/nodevet.toml 0644
-    fi
-    if [ -e "$D/etc/nodevet/hook.conf" ]; then
-        say "kept: $D/etc/nodevet/hook.conf"
-    else
-        put "$ROOT/slurm/hook/hook.conf" /etc/nodevet/hook.conf 0644
-    fi
+    sed -e "${NODE:+s|^#node = .*|node = \"$NODE\"|}" -e "${CENTRAL:+s|^#url = .*|url = \"$CENTRAL\"|}" \
+        -e "${TOKEN:+s|^#token_file|token_file|}" "$here/nodevet.toml" | put_once nodevet.toml 0644
+    put_once hook.conf 0644 <"$ROOT/slurm/hook/hook.conf"
+    [ -z "$SERVER" ] ||
+        sed -e "${CLUSTER:+s|^#cluster = .*|cluster = \"$CLUSTER\"|}" "$here/server.toml" | put_once server.toml 0640
     [ -z "$TOKEN" ] || put "$TOKEN" /etc/nodevet/token 0600
+}
+
+put_once() {
+    if [ -e "$D/etc/nodevet/$1" ]; then
+        say "kept: $D/etc/nodevet/$1"
+    else
+        put_text "/etc/nodevet/$1" "$2"
+    fi
 }
 
 install_units() {
@@ -93,7 +97,8 @@ install_units() {
 
 make_users() {
     if [ -n "$D" ]; then
-        say "users and run directories are made on the machine itself: systemd-sysusers, systemd-tmpfiles --create"
+        say "on the machine itself: systemd-sysusers; systemd-tmpfiles --create" \
+            "${SERVER:+; chgrp nodevet-server /etc/nodevet/server.toml}"
         return 0
     fi
     for user in nodevet ${SERVER:+nodevet-server}; do
@@ -103,7 +108,10 @@ make_users() {
     done
     run install -d -m 0755 /run/nodevet
     run install -d -m 0700 /run/nodevet/marks /var/lib/nodevet
-    [ -z "$SERVER" ] || run install -d -m 0700 -o nodevet-server -g nodevet-server /var/lib/nodevet-server
+    if [ -n "$SERVER" ]; then
+        run install -d -m 0700 -o nodevet-server -g nodevet-server /var/lib/nodevet-server
+        run chgrp nodevet-server /etc/nodevet/server.toml
+    fi
 }
 
 # The release before this one stays to go back to, and for processes that still run from it.
@@ -124,7 +132,9 @@ finish() {
         done
     fi
     [ -z "$DRY" ] || { say "a dry run: nothing was changed"; return 0; }
-    say "done. Next: agent.node in /etc/nodevet/nodevet.toml; systemctl enable --now nodevet-agent; nodevet hook test;" \
+    [ -z "$SERVER" ] || say "server: cluster in /etc/nodevet/server.toml, systemctl enable --now nodevet-server;" \
+        "tokens: runuser -u nodevet-server -- nodevet token create --help"
+    say "node: agent.node in /etc/nodevet/nodevet.toml, systemctl enable --now nodevet-agent, nodevet hook test," \
         "then the lines of deploy/slurm/slurm.conf.lines"
 }
 

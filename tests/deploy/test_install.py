@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from api.settings import load_settings
 from tests.wheelhouse import ROOT, base_requirements, repack
 
 INSTALL = ROOT / "deploy/install/install.sh"
@@ -95,6 +96,15 @@ def test_the_written_configuration_is_the_agents_own(installed: Target) -> None:
         config = parse_config(path.read_text(), path, {{}})
         print(config.agent.node, config.central.url, config.central.token_file)"""
     assert installed.python(code) == "gpu001 https://vet.example:8443 /etc/nodevet/token\n"
+
+
+def test_the_servers_settings_are_its_own(installed: Target) -> None:
+    text = (ROOT / "deploy/install/server.toml").read_text()
+    path = installed.root.parent / "server.toml"
+    path.write_text(re.sub(r"^#(?=cluster|\[guard\]|drained)", "", text, flags=re.MULTILINE))
+    settings = load_settings(path, {})
+    assert settings.server.cluster == "main"
+    assert settings.server.db == "sqlite:////var/lib/nodevet-server/server.db"
 
 
 def test_every_hook_is_built_for_this_release(installed: Target) -> None:
