@@ -103,7 +103,8 @@ class Lane:
         if self.hang is not None:
             raise Hung(self.hang)
         worker = await self._ready_worker()
-        reading = asyncio.ensure_future(worker.receive(request))
+        self._reading = reading = asyncio.ensure_future(worker.receive(request))
+        reading.add_done_callback(_seen)
         worker.send(request)
         done, _ = await asyncio.wait({reading}, timeout=limit)
         if not done:
@@ -151,7 +152,6 @@ class Lane:
     async def _wedge(self, worker: Worker, reading: asyncio.Task[Reply], request: Request, limit: float) -> Hung:
         stuck = Stuck(lane=self.name, pid=worker.pid, start=worker.start, check=request.name)
         self.hang = hang = Hang(stuck, self.time() - limit, worker, self._observations)
-        self._reading = reading
         reading.add_done_callback(lambda done: self._came_back(hang, done))
         self._timer = asyncio.get_running_loop().call_later(TERMINATE_AFTER, worker.terminate)
         self.keeper.hung(hang)
@@ -198,6 +198,12 @@ class Lane:
         for worker in {id(w): w for w in (self._worker, self.hang.worker if self.hang else None) if w}.values():
             worker.leave()
             worker.terminate()
+
+
+def _seen(reading: asyncio.Task[Reply]) -> None:
+    """Take note of how it ended, also where nobody asks any more."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 def _how(worker: Worker) -> str:

@@ -105,7 +105,9 @@ class LanePool:
         """Call our own ``module:function(host, **arguments)`` in a lane; raises LaneError. The value is plain data."""
         request = Request(id=next(self._ids), kind="call", name=function, options=dict(arguments or {}))
         try:
-            reply = await self._lane(lane).ask(request, limit=timeout, patience=timeout)
+            # A caller that gives up must not leave the lane with half a conversation.
+            asking = self._spawn(self._lane(lane).ask(request, limit=timeout, patience=timeout))
+            reply: Reply = await asyncio.shield(asking)
         except Busy:
             raise LaneError(f"lane {lane} was busy for {timeout:g} s") from None
         except Hung as hung:
@@ -206,8 +208,13 @@ class LanePool:
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
 
 
 def _why(reply: Reply) -> str:

@@ -207,3 +207,19 @@ def test_a_function_is_called_in_a_lane() -> None:
                 await pool.call("control", function, timeout=5.0)
 
     with_pool(body)
+
+
+def test_a_caller_that_gives_up_leaves_the_lane_in_order() -> None:
+    async def body(pool: LanePool) -> None:
+        await pool.run(instance("answer"))
+        for asking in (
+            asyncio.ensure_future(pool.run(instance("sleep", seconds=0.3, timeout=10.0))),
+            asyncio.ensure_future(
+                pool.call("fs:/scratch", "daemon.lanes.watch:look", {"pid": 1, "start": 0}, timeout=5.0)
+            ),
+        ):
+            await asyncio.sleep(0.05)
+            asking.cancel()
+        assert _pid(await pool.run(instance("answer", timeout=10.0)))
+
+    with_pool(body)

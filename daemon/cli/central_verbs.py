@@ -1,0 +1,29 @@
+"""The verbs that ask the central service, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+CENTRAL = {
+    "nodes": ("daemon.cli.nodes:nodes", "Every node with its verdict and Slurm state."),
+    "node": ("daemon.cli.nodes:node", "One node: verdict, findings, drain, recent reports."),
+    "jobs": ("daemon.cli.jobs:jobs", "What was answered to jobs, or to one job."),
+    "incidents": ("daemon.cli.incidents:incidents", "Open problems."),
+    "drains": ("daemon.cli.drains:drains", "Every drain in force: owner, reason, way out."),
+    "drain": ("daemon.cli.drains:drain", "Take nodes out of service."),
+    "resume": ("daemon.cli.drains:resume", "Give nodes back, verified first."),
+    "coverage": ("daemon.cli.nodes:coverage", "Which nodes are vetted and which are not."),
+}
+
+
+def register(group: click.Group) -> None:
+    """Add the verbs of the central service to ``group``."""
+    add = getattr(group, "add_lazy", None)
+    for name, (target, short) in CENTRAL.items():
+        if add is not None:
+            add(name, target, short)
+            continue
+        module, _, attribute = target.partition(":")
+        group.add_command(getattr(importlib.import_module(module), attribute), name)

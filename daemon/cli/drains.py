@@ -1,0 +1,134 @@
+"""Drains: who took which node out and what brings it back; drain and resume with preview and typed consent."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from daemon.cli.output import Refused, json_option, print_json, table
+from daemon.cli.service import Row, age, cell, every, service, service_options
+
+# Above this many nodes a person types the number before anything is written.
+CONFIRM_ABOVE = 4
+NOT_DONE = frozenset({"refused", "failed"})
+
+
+@click.command()
+@json_option
+@service_options
+@click.pass_context
+def drains(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
+    """List every drain in force: its owner, since when, why, and what brings the node back.
+
+    \b
+    Examples:
+      nodevet drains
+      nodevet drains --json | jq '.items[] | select(.owner == "ours-automatic")'
+    """
+    with service(ctx, **where) as client:
+        rows = every(client, "drains")
+    if as_json:
+        print_json({"items": rows})
+        return
+    shown = [
+        (cell(r, "node"), cell(r, "owner"), age(r, "since"), cell(r, "reason", 80), cell(r, "exit", 80)) for r in rows
+    ]
+    table(("NODE", "OWNER", "SINCE", "REASON", "WAY OUT"), shown)
+    if not rows:
+        click.echo("no node is drained")
+
+
+@click.command()
+@click.argument("hostlist")
+@click.argument("reason")
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@service_options
+@click.pass_context
+def drain(
+    ctx: click.Context, /, hostlist: str, reason: str, dry_run: bool, yes: bool, as_json: bool, **where: str | None
+) -> None:
+    """Take nodes out of service for REASON; running jobs end by themselves.
+
+    A node that is out of service already keeps its reason. A drain made here is never resumed automatically.
+
+    \b
+    Examples:
+      nodevet drain gpu017 "fan 3 is noisy, ticket 4711"
+      nodevet drain gpu[001-032] "firmware update" --dry-run
+    """
+    with service(ctx, **where) as client:
+        rows = _rows(client.post("drains/preview", {"nodes": hostlist, "verb": "drain"}, dict[str, object]))
+        if not dry_run:
+            _agree(rows, "drain", yes)
+            rows = _rows(client.post("drains", {"nodes": hostlist, "reason": reason}, dict[str, object]))
+    _show(rows, as_json)
+
+
+@click.command()
+@click.argument("hostlist")
+@click.option("--no-verify", is_flag=True, help="Give back at once, without a verification.")
+@click.option("--force", is_flag=True, help="With --no-verify: also a node that was drained for a fault.")
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@service_options
+@click.pass_context
+def resume(
+    ctx: click.Context,
+    /,
+    hostlist: str,
+    no_verify: bool,
+    force: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **where: str | None,
+) -> None:
+    """Give nodes of ours back: their agents verify them first, and a clean node is resumed.
+
+    A node whose reason is not ours is never touched.
+
+    \b
+    Examples:
+      nodevet resume gpu017
+      nodevet resume gpu[001-032] --dry-run
+    """
+    with service(ctx, **where) as client:
+        rows = _rows(client.post("drains/preview", {"nodes": hostlist, "verb": "resume"}, dict[str, object]))
+        if not dry_run:
+            _agree(rows, "resume", yes)
+            asked = {"nodes": hostlist, "verify": not no_verify, "force": force}
+            rows = _rows(client.post("drains/resume", asked, dict[str, object]))
+    _show(rows, as_json)
+
+
+def _rows(answer: Row) -> list[Row]:
+    items = answer.get("items")
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _agree(rows: list[Row], verb: str, yes: bool) -> None:
+    """Ask before many nodes are touched: the number is typed, so that a slip of the finger does nothing."""
+    count = sum(r.get("outcome") == "planned" for r in rows)
+    if yes or count <= CONFIRM_ABOVE:
+        return
+    if not sys.stdin.isatty():
+        raise Refused(f"{verb} of {count} nodes needs --yes where nobody can be asked")
+    typed = click.prompt(f"{verb} {count} nodes? type {count} to go on", default="", show_default=False)
+    if typed.strip() != str(count):
+        raise Refused("nothing was changed")
+
+
+def _show(rows: list[Row], as_json: bool) -> None:
+    """Print what became of each node; a refusal among them makes the exit code 1."""
+    if as_json:
+        print_json({"items": rows})
+    else:
+        shown = [(cell(r, "node"), cell(r, "outcome"), cell(r, "state"), cell(r, "why", 110)) for r in rows]
+        table(("NODE", "OUTCOME", "SLURM", "WHY"), shown)
+    bad = [r for r in rows if r.get("outcome") in NOT_DONE]
+    if bad:
+        raise Refused(f"{len(bad)} of {len(rows)} nodes were not changed")

@@ -1,0 +1,154 @@
+"""Nodes as the central service has them: all with their verdicts, one with everything, and who is not vetted."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import click
+
+from daemon.cli.output import json_option, paint, print_json, table
+from daemon.cli.service import Row, age, cell, cluster_of, every, service, service_options
+
+VERDICTS = click.Choice(["healthy", "degraded", "faulty", "unknown"])
+
+
+@click.command()
+@click.argument("hostlist", required=False)
+@click.option("--verdict", type=VERDICTS, help="Only nodes with this verdict.")
+@click.option("--cluster", help="Only this cluster.")
+@click.option("--search", "q", default="", help="Words in name, summary or reason.")
+@json_option
+@service_options
+@click.pass_context
+def nodes(
+    ctx: click.Context,
+    /,
+    hostlist: str | None,
+    verdict: str | None,
+    cluster: str | None,
+    q: str,
+    as_json: bool,
+    **where: str | None,
+) -> None:
+    """List nodes with their verdict, Slurm state and what is wrong.
+
+    \b
+    Examples:
+      nodevet nodes
+      nodevet nodes gpu[001-032] --verdict faulty
+      nodevet nodes --json | jq '.items[] | select(.verdict != "healthy") | .node'
+    """
+    with service(ctx, **where) as client:
+        rows = every(client, "nodes", nodes=hostlist, verdict=verdict, cluster=cluster, q=q or None, limit=500)
+    if as_json:
+        print_json({"items": rows})
+        return
+    if any(row.get("simulated") for row in rows):
+        click.echo("SIMULATED hardware", err=True)
+    shown = [
+        (cell(r, "node"), cell(r, "verdict"), cell(r, "slurm_state"), age(r, "last_contact"), _line(r)) for r in rows
+    ]
+    table(("NODE", "VERDICT", "SLURM", "SEEN", "WHY"), shown, painted=1)
+    click.echo(_counted(rows))
+
+
+def _line(row: Row) -> str:
+    """What is wrong, or who drained it."""
+    summary, reason = cell(row, "summary", 100), cell(row, "reason", 100)
+    return reason if summary == "-" else summary
+
+
+def _counted(rows: list[Row]) -> str:
+    found: dict[str, int] = {}
+    for row in rows:
+        found[str(row.get("verdict"))] = found.get(str(row.get("verdict")), 0) + 1
+    return f"{len(rows)} nodes: " + ", ".join(f"{n} {v}" for v, n in sorted(found.items())) if rows else "no nodes"
+
+
+@click.command()
+@click.argument("name")
+@click.option("--cluster", help="Needed where two clusters have a node of this name.")
+@click.option("--all", "everything", is_flag=True, help="Show ok and skipped findings too.")
+@json_option
+@service_options
+@click.pass_context
+def node(
+    ctx: click.Context, /, name: str, cluster: str | None, everything: bool, as_json: bool, **where: str | None
+) -> None:
+    """Show one node: verdict and why, findings, drain and way out, recent reports.
+
+    \b
+    Examples:
+      nodevet node gpu017
+      nodevet node gpu017 --json | jq .findings
+    """
+    with service(ctx, **where) as client:
+        home = cluster_of(client, name, cluster)
+        seen = client.get(f"nodes/{quote(home, safe='')}/{quote(name, safe='')}", dict[str, object])
+    if as_json:
+        print_json(seen)
+        return
+    _print_node(seen, everything)
+
+
+def _print_node(seen: Row, everything: bool) -> None:
+    label = "  (SIMULATED hardware)" if seen.get("simulated") else ""
+    click.echo(f"{cell(seen, 'node')} in {cell(seen, 'cluster')}: {paint(cell(seen, 'verdict'))}{label}")
+    for title, name in (("why", "summary"), ("slurm", "slurm_state"), ("reason", "reason"), ("profile", "profile")):
+        if seen.get(name):
+            click.echo(f"  {title}: {cell(seen, name)}")
+    click.echo(f"  last contact: {age(seen, 'last_contact')} ago, data {cell(seen, 'data')}")
+    drain = seen.get("drain")
+    if isinstance(drain, dict):
+        click.echo(f"  drain: {cell(drain, 'owner')} {cell(drain, 'phase')}; way out: {cell(drain, 'exit')}")
+    findings = [f for f in _rows(seen.get("findings")) if everything or f.get("status") not in ("ok", "skipped")]
+    if findings:
+        click.echo()
+        told = [(cell(f, "status"), cell(f, "code"), cell(f, "target"), cell(f, "message")) for f in findings]
+        table(("STATUS", "CODE", "TARGET", "MESSAGE"), told, painted=0)
+    reports = [r for r in _rows(seen.get("reports")) if r.get("occasion") != "interval"][:10]
+    if reports:
+        click.echo()
+        table(("AGO", "OCCASION", "JOB", "ANSWER", "WHY"), [_report(r) for r in reports])
+
+
+def _report(row: Row) -> tuple[str, str, str, str, str]:
+    job, decision = row.get("job"), row.get("decision")
+    return (
+        age(row, "received_at"),
+        cell(row, "occasion"),
+        cell(job, "job_id") if isinstance(job, dict) else "-",
+        cell(decision, "allowed") if isinstance(decision, dict) else "-",
+        (cell(decision, "reason", 80) if isinstance(decision, dict) else "-"),
+    )
+
+
+def _rows(value: object) -> list[Row]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+@click.command()
+@json_option
+@service_options
+@click.pass_context
+def coverage(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
+    """Show how many nodes of Slurm are vetted, and which are not.
+
+    \b
+    Examples:
+      nodevet coverage
+      nodevet coverage --json | jq .without_agent
+    """
+    with service(ctx, **where) as client:
+        seen = client.get("coverage", dict[str, object])
+    if as_json:
+        print_json(seen)
+        return
+    click.echo(f"{cell(seen, 'fresh')} of {cell(seen, 'nodes')} nodes have a fresh agent")
+    for title, name in (("silent agent", "stale"), ("no agent", "without_agent"), ("powered down", "no_data")):
+        names = seen.get(name)
+        if isinstance(names, list) and names:
+            click.echo(f"{title}: {', '.join(map(str, names[:50]))}{' …' if len(names) > 50 else ''}")
+    limits = seen.get("limits")
+    if isinstance(limits, dict) and not limits.get("gate_possible"):
+        click.echo(f"job gate off: {cell(limits, 'gate_why_not')}")

@@ -1,0 +1,139 @@
+"""`nodevet check` tells the truth about any Linux machine, with the exit codes that monitoring expects."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from daemon.cli.check import exit_code
+from deploy.simcluster.host import SimHost
+from tests.daemon.cli.command import NOBODY, ROOT, nodevet, write_config
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="changing the user needs root")
+
+
+def _others_may_read(path: Path) -> bool:
+    return all(p.stat().st_mode & 0o005 == 0o005 for p in (path, *path.parents))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        ({"ok"}, 0),
+        ({"ok", "skipped"}, 0),
+        ({"ok", "warn"}, 1),
+        ({"warn", "unknown"}, 3),
+        ({"unknown", "fail", "warn"}, 2),
+        (set(), 0),
+    ],
+)
+def test_exit_codes(statuses: set[str], code: int) -> None:
+    assert exit_code(statuses) == code
+
+
+def test_this_machine_as_it_is(tmp_path: Path) -> None:
+    done = nodevet("check", "--json", config=write_config(tmp_path / "nodevet.toml"))
+    report = json.loads(done.stdout)
+    statuses = {f["status"] for f in report["findings"]}
+    assert done.returncode == exit_code(statuses) and done.stderr == ""
+    assert set(report) == {"cluster", "node", "verdict", "findings", "profile", "simulated"}
+    assert report["node"] == "" and report["simulated"] is False
+    if not Path("/dev/nvidiactl").exists():
+        assert {f["status"] for f in report["findings"] if f["check"] == "gpu_count"} == {"skipped"}
+        assert not any(f["status"] == "fail" and "gpu" in f["code"] for f in report["findings"])
+
+
+@root_only
+@pytest.mark.skipif(not _others_may_read(ROOT), reason="the clone lies where other users cannot read it")
+def test_an_ordinary_user_is_told_what_needs_root(tmp_path: Path) -> None:
+    own = tmp_path / "nodevet.toml"
+    root = nodevet("check", config=write_config(own))
+    nobody = nodevet("check", "--json", config="", user=NOBODY)
+    report = json.loads(nobody.stdout)
+    assert nobody.returncode == exit_code({f["status"] for f in report["findings"]})
+    assert not any(f["code"] in ("no_root", "check_error") for f in report["findings"]), report["findings"]
+    needy = {f["message"] for f in report["findings"] if f["code"] == "needs_root"}
+    assert needy <= {"needs root"} and "needs root" not in root.stdout
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> SimHost:
+    """A healthy simulated node with eight GPUs."""
+    return SimHost(tmp_path / "host", "gpu1").create()
+
+
+def _config(tmp_path: Path, host: SimHost, more: str = "") -> Path:
+    where = f'[host]\nroot = "{host.sysroot}"\nkmsg = "{host.kmsg}"\nnvml_library = "{host.nvml_library}"\n'
+    return write_config(tmp_path / "nodevet.toml", f'node = "gpu1"\ncluster = "lab"\n{where}simulated = true\n{more}')
+
+
+def test_a_healthy_simulated_node(tmp_path: Path, simulated: SimHost) -> None:
+    done = nodevet("check", "gpu_count", "gpu_health", "--json", config=_config(tmp_path, simulated))
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert (report["cluster"], report["node"], report["verdict"]) == ("lab", "gpu1", "healthy")
+    assert report["simulated"] is True and report["profile"] == "hgx-h100"
+
+
+def test_a_lost_gpu_fails_and_is_labelled_as_simulated(tmp_path: Path, simulated: SimHost) -> None:
+    simulated.inject("gpu_lost", gpu=3)
+    done = nodevet("check", config=_config(tmp_path, simulated))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout.startswith("SIMULATED hardware: ")
+    assert "faulty" in done.stdout and "nodevet explain" in done.stdout and "\x1b" not in done.stdout
+
+
+def test_a_driver_that_hangs_does_not_hang_the_command(tmp_path: Path, simulated: SimHost) -> None:
+    simulated.inject("nvml_hang")
+    config = _config(tmp_path, simulated, "[checks.gpu_health]\ntimeout = 1.0\n")
+    done = nodevet("check", "gpu_health", "--json", config=config)
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["code"], finding["blame"], done.returncode) == ("gpu_driver_hung", "node", 2)
+
+
+def test_a_captured_tree_borrows_no_device_of_this_machine(tmp_path: Path, simulated: SimHost) -> None:
+    config = write_config(tmp_path / "plain.toml")
+    done = nodevet("check", "gpu_count", "--sysroot", str(simulated.sysroot), "--json", config=config)
+    report = json.loads(done.stdout)
+    assert report["profile"] == "hgx-h100" and report["simulated"] is True
+    assert done.returncode in (0, 3), done.stdout
+
+
+def test_profile_by_name_and_by_file(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "nodevet.toml")
+    own = tmp_path / "own.toml"
+    own.write_text('name = "own"\n[checks.gpu_count]\nexpected = 4\n')
+    for given, name in (("hgx-h100", "hgx-h100"), (str(own), "own")):
+        done = nodevet("check", "gpu_count", "--profile", given, "--json", config=config)
+        assert json.loads(done.stdout)["profile"] == name
+    own.write_text('name = "own"\n[checks.gpu_count]\nexpectd = 4\n')
+    done = nodevet("check", "--profile", str(own), config=config)
+    assert done.returncode == 3 and "did you mean 'expected'" in done.stderr
+
+
+def test_a_broken_configuration_is_our_own_trouble(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "nodevet.toml", "answer_budget = 'soon'\n")
+    done = nodevet("check", config=config)
+    assert done.returncode == 3 and "answer_budget" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_check_that_is_switched_off_is_said_to_be(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "nodevet.toml", "[checks.gpu_count]\nenabled = false\n")
+    done = nodevet("check", "gpu_count", config=config)
+    assert done.returncode == 1 and "switched off" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["file", "fifo"])
+def test_a_useless_state_directory_is_no_matter(tmp_path: Path, kind: str) -> None:
+    state = tmp_path / "state"
+    if kind == "file":
+        state.write_text("")
+    else:
+        (state / "lanes").mkdir(parents=True)
+        os.mkfifo(state / "lanes" / "1-1.json")
+    done = nodevet("check", "gpu_count", "--json", config=write_config(tmp_path / "nodevet.toml"))
+    assert done.returncode in (0, 3), done.stderr
+    assert all(f["code"] != "lane_busy" for f in json.loads(done.stdout)["findings"])
