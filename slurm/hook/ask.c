@@ -73,7 +73,7 @@ static bool read_header(struct answer *a)
 {
     char *end = a->text + a->body - 2;
     int exits = 0, lengths = 0;
-    if (memchr(a->text, '\0', a->body) || a->body < 16 || strncmp(a->text + 8, " 200", 4) != 0 ||
+    if (memchr(a->text, '\0', a->body) || strncmp(a->text + 8, " 200", 4) != 0 ||
         (a->text[12] != ' ' && a->text[12] != '\r'))
         return false;
     for (char *line = a->text, *next; line < end; line = next) {

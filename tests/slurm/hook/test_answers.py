@@ -8,6 +8,7 @@ from tests.slurm.hook.agent import answer, says, serving
 from tests.slurm.hook.rig import Hook
 
 OK = b"HTTP/1.1 200 OK\r\n"
+LONG = b"X-Long: "
 
 
 def ask(hook: Hook, data: bytes, kind: str = "prolog") -> tuple[int, bytes, list[str]]:
@@ -58,7 +59,8 @@ def test_only_a_prolog_can_be_refused(hook: Hook, kind: str, exit_code: str, exp
         pytest.param(b"HTTP/1.\r\n\r\n", id="short status line"),
         pytest.param(b"Nodevet-Exit: 1\r\n\r\n", id="no status"),
         pytest.param(b"\x00\xff\x1b garbage \x7f" * 50, id="garbage"),
-        pytest.param(answer("1", extra=b"X-Long: " + b"a" * 9000 + b"\r\n"), id="header over 8192 bytes"),
+        pytest.param(answer("1", extra=LONG + b"a" * 9000 + b"\r\n"), id="header over 8192 bytes"),
+        pytest.param(answer("1", extra=LONG + b"a" * 8128 + b"\r\n"), id="header of 8193 bytes"),
         pytest.param(OK + b"a" * 100_000, id="header without end"),
     ],
 )
@@ -100,6 +102,12 @@ def test_line_is_printed_without_control_characters(hook: Hook, line: bytes, pri
 def test_header_names_and_blanks_may_vary(hook: Hook) -> None:
     data = b"HTTP/1.1 200\r\nserver: x\r\nNODEVET-EXIT:1 \r\ncontent-length:\t3\r\n\r\nbad"
     assert ask(hook, data) == (1, b"bad\n", [])
+
+
+def test_header_of_exactly_the_bound(hook: Hook) -> None:
+    data = answer("1", b"gpu lost", extra=LONG + b"a" * 8127 + b"\r\n")
+    assert data.index(b"\r\n\r\n") + 4 == 8192
+    assert ask(hook, data) == (1, b"gpu lost\n", [])
 
 
 def test_nobody_reads_the_line(hook: Hook) -> None:

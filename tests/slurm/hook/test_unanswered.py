@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.hook.agent import Agent, Request, answer, drips, listener, read_request, says, serve, serving, silent
-from tests.slurm.hook.rig import Hook
+from tests.slurm.hook.rig import JOB, Hook
 
 KINDS = ("prolog", "epilog", "health")
+BIG = JOB | {f"SLURM_X{number}": "x" * 60_000 for number in range(4)}
 
 
 def test_no_socket_is_retried_and_then_admitted(hook: Hook) -> None:
@@ -52,8 +53,7 @@ def test_silent_agent(hook: Hook, kind: str) -> None:
 def test_agent_that_never_reads(hook: Hook) -> None:
     """The environment does not fit the socket's buffer, so that sending is what blocks."""
     made = listener(hook.socket)
-    big = {f"SLURM_X{n}": "x" * 60_000 for n in range(4)}
-    result = hook.run(env=big)
+    result = hook.run(env=BIG)
     made.close()
     assert (result.code, hook.causes()) == (0, ["deadline"])
 
@@ -124,13 +124,18 @@ def test_request_lost_twice_is_not_repeated_again(hook: Hook) -> None:
     assert (result.code, hook.causes(), len(agent.requests)) == (0, ["lost"], 2)
 
 
-def test_connection_that_dies_unread_is_no_lost_request(hook: Hook) -> None:
+@pytest.mark.parametrize("env", [JOB, BIG], ids=["whole in the buffer", "half sent"])
+def test_connection_that_dies_unread_is_no_lost_request(hook: Hook, env: dict[str, str]) -> None:
     """An agent that is killed takes its backlog with it: a repeat that fell into it must not have been the only one."""
+    hook.deadline = 5.0
+    hook.configure(restart_retry_s="3")
     agent, over = Agent(hook.socket), threading.Event()
     made = listener(hook.socket)
-    process = hook.start()
+    process = hook.start(env=env)
     for _ in range(3):
-        made.accept()[0].close()
+        connection, _ = made.accept()
+        connection.recv(1)
+        connection.close()
     serve(made, agent, (says(answer("1")[:30]),), over)
     made.accept()[0].close()
     serve(made, agent, (says(answer("1", b"gpu 3 lost\n")),), over)
