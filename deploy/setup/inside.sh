@@ -15,7 +15,7 @@ mount_all() {
 }
 
 run_inside() {
-    set -- PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}"
+    set -- PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}"
     handed_on >"$WORK/environment"
     while IFS= read -r setting; do set -- "$@" "$setting"; done <"$WORK/environment"
     export BARE WORK AT
