@@ -6,6 +6,7 @@ import shutil
 import time
 import uuid
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 
 from deploy.simcluster import hang_fs
@@ -113,7 +114,7 @@ class SimHost:
             for one in same:
                 self._end_mount(one)
             pid = self._begin_mount(effects)
-            struck = ActiveFault(fault, dict(target), time.time(), pid)
+            struck = ActiveFault(fault, dict(target), datetime.now(timezone.utc), pid)
             after = [one for one in before if one not in same] + [struck]
             self._record.faults = after
             self._wear(effects)

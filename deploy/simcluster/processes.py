@@ -71,13 +71,19 @@ def _marked(pid: int, needle: bytes) -> bool:
 
 
 def of_lab(base: Path) -> set[int]:
-    """Every live process that carries the mark of ``base``, with all its descendants, but never the caller."""
+    """Every live process that carries the mark of ``base``, with all its descendants, but never the caller.
+
+    Nor anything the caller was started by: a shell may have the mark because its user talks to the lab.
+    """
     needle = f"{MARK}={base}".encode()
     parents = _parents()
-    found = {pid for pid in parents if pid != os.getpid() and _marked(pid, needle)}
+    callers = {os.getpid()}
+    while above := {parents[pid] for pid in callers if pid in parents} - callers:
+        callers |= above
+    found = {pid for pid in parents if pid not in callers and _marked(pid, needle)}
     grown = True
     while grown:
-        more = {pid for pid, parent in parents.items() if parent in found} - found - {os.getpid()}
+        more = {pid for pid, parent in parents.items() if parent in found} - found - callers
         found |= more
         grown = bool(more)
     return {pid for pid in found if alive(pid)}

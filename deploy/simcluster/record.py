@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -22,11 +23,11 @@ class Boot(msgspec.Struct, frozen=True):
 
 
 class ActiveFault(msgspec.Struct, frozen=True):
-    """A fault in force since ``since`` (Unix seconds); ``pid`` is the server of its mount, 0 when it has none."""
+    """A fault in force since a moment, UTC; ``pid`` is the server of its mount, 0 when it has none."""
 
     name: str
     target: dict[str, Target]
-    since: float
+    since: datetime
     pid: int = 0
 
 

@@ -30,3 +30,11 @@ def host(library: Path, cache: Path, tmp_path: Path) -> Iterator[SimHost]:
     host = SimHost(tmp_path / "n1", "n1", cache=cache).create()
     yield host
     host.close()
+
+
+@pytest.fixture(scope="module")
+def veteran(library: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimHost]:
+    """A host that several tests break in turn; each must leave it healed."""
+    host = SimHost(tmp_path_factory.mktemp("host") / "n9", "n9", cache=cache).create()
+    yield host
+    host.close()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,3 +148,18 @@ def test_a_short_base_is_open_to_all() -> None:
     base = short_base()
     assert stat.S_IMODE(base.stat().st_mode) == 0o755
     base.rmdir()
+
+
+def test_ending_a_lab_spares_the_shell_it_is_ended_from(tmp_path: Path) -> None:
+    base = tmp_path.resolve()
+    caller = (
+        "import subprocess, sys; from pathlib import Path; from deploy.simcluster import processes;"
+        "one = subprocess.Popen(['sleep', '60']);"
+        "assert processes.of_lab(Path(sys.argv[1])) == {one.pid}, processes.of_lab(Path(sys.argv[1]));"
+        "assert processes.end(processes.of_lab(Path(sys.argv[1]))) == set(); one.wait()"
+    )
+    shell = ["sh", "-c", '"$0" -c "$1" "$2"; exit 7', sys.executable, caller, str(base)]
+    done = subprocess.run(
+        shell, env={**os.environ, processes.MARK: str(base)}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (7, "")
