@@ -160,6 +160,12 @@ def test_ending_a_lab_spares_the_shell_it_is_ended_from(tmp_path: Path) -> None:
     )
     shell = ["sh", "-c", '"$0" -c "$1" "$2"; exit 7', sys.executable, caller, str(base)]
     done = subprocess.run(
-        shell, env={**os.environ, processes.MARK: str(base)}, capture_output=True, text=True, timeout=60, check=False
+        shell,
+        env={**os.environ, processes.MARK: str(base)},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (7, "")
