@@ -258,6 +258,8 @@ def _body(connection: http.client.HTTPConnection, response: http.client.HTTPResp
         if not chunk:
             if response.length:
                 raise BadAnswer(f"answer ended {response.length} bytes early")
+            # read1() leaves a whole answer open, and http.client takes no second request before it is closed.
+            response.close()
             return bytes(parts)
         parts += chunk
         if len(parts) > ANSWER_LIMIT:
