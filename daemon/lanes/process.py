@@ -44,7 +44,7 @@ def let_go(keep: int) -> int:
     return 3
 
 
-def settle(oom_score: int | None = None) -> None:
+def settle() -> None:
     """Own session, working directory /, signals at their default, no core files, private files."""
     os.setsid()
     os.chdir("/")
@@ -54,12 +54,19 @@ def settle(oom_score: int | None = None) -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if oom_score is not None:
-        try:
-            with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-                file.write(str(oom_score))
-        except OSError:
-            return
+
+
+def settle_as_lane(oom_score: int) -> None:
+    """What is left to do in a child of a settled process; every object touched here is copied once a lane."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(descriptor, b"%d" % oom_score)
+        os.close(descriptor)
+    except OSError:
+        return
 
 
 def start_time(pid: int) -> int:

@@ -14,14 +14,15 @@ from checks.runner import run_check
 from daemon.lanes.wire import REPLY_LIMIT, REQUEST_LIMIT, HostSpec, Reply, Request, framed, receive_message
 
 CALLABLE = ("daemon.", "checks.")
+# Made once, before the fork, and shared by all lanes.
+_decoder = msgspec.msgpack.Decoder(Request)
+_encoder = msgspec.msgpack.Encoder()
 
 
-def serve(sock: socket.socket, spec: HostSpec) -> None:
+def serve(sock: socket.socket, host: Host) -> None:
     """Answer until the agent closes its end or sends what is not a request."""
-    host = open_host(spec)
-    decoder = msgspec.msgpack.Decoder(Request)
     while (data := receive_message(sock, REQUEST_LIMIT)) is not None:
-        sock.sendall(framed(_encoded(answer(decoder.decode(data), host))))
+        sock.sendall(framed(_encoded(answer(_decoder.decode(data), host))))
 
 
 def open_host(spec: HostSpec) -> Host:
@@ -57,7 +58,7 @@ def _call(request: Request, host: Host) -> object:
 
 
 def _encoded(reply: Reply) -> bytes:
-    data = msgspec.msgpack.encode(reply)
+    data = _encoder.encode(reply)
     if len(data) <= REPLY_LIMIT:
         return data
     error = f"reply of {len(data)} bytes, at most {REPLY_LIMIT} are taken"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from checks import Host
 from daemon.lanes import process, worker
 from daemon.lanes.wire import ForkRequest, HostSpec, ZygoteNews
 
@@ -64,7 +65,8 @@ def _live(parent: int, control: socket.socket, spec: HostSpec, preload: tuple[st
         process.settle()
         process.end_with_parent(parent)
         process.set_name("nodevet-zygote")
-        _serve(socket.socket(fileno=descriptor), spec, _preload(preload))
+        host = worker.open_host(spec)
+        _serve(socket.socket(fileno=descriptor), host, _preload(preload))
         status = 0
     finally:
         os._exit(status)
@@ -91,7 +93,7 @@ def _preload(modules: tuple[str, ...]) -> str:
     return "; ".join(failed)
 
 
-def _serve(control: socket.socket, spec: HostSpec, error: str) -> None:
+def _serve(control: socket.socket, host: Host, error: str) -> None:
     wake, waker = os.pipe()
     for descriptor in (wake, waker):
         os.set_blocking(descriptor, False)
@@ -106,11 +108,11 @@ def _serve(control: socket.socket, spec: HostSpec, error: str) -> None:
         if wake in ready:
             os.read(wake, 4096)
         _reap(control)
-        if control.fileno() in ready and not _fork_one(control, spec):
+        if control.fileno() in ready and not _fork_one(control, host):
             return
 
 
-def _fork_one(control: socket.socket, spec: HostSpec) -> bool:
+def _fork_one(control: socket.socket, host: Host) -> bool:
     """Serve one request; False when the agent has gone."""
     data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_LIMIT, 1)
     if not data or not descriptors:
@@ -124,21 +126,21 @@ def _fork_one(control: socket.socket, spec: HostSpec) -> bool:
         _tell(control, ZygoteNews(kind="forked", token=request.token, error=f"fork: {error.strerror}"))
         return True
     if pid == 0:
-        _become_lane(zygote, descriptors[0], request.lane, spec)
+        _become_lane(zygote, descriptors[0], request.lane, host)
     os.close(descriptors[0])
     start = process.start_time(pid)
     _tell(control, ZygoteNews(kind="forked", token=request.token, pid=pid, start=start))
     return True
 
 
-def _become_lane(zygote: int, descriptor: int, lane: str, spec: HostSpec) -> None:
+def _become_lane(zygote: int, descriptor: int, lane: str, host: Host) -> None:
     status = 1
     try:
         kept = process.let_go(descriptor)
-        process.settle(LANE_OOM_SCORE)
+        process.settle_as_lane(LANE_OOM_SCORE)
         process.end_with_parent(zygote)
         process.set_name(f"nv-{lane}")
-        worker.serve(socket.socket(fileno=kept), spec)
+        worker.serve(socket.socket(fileno=kept), host)
         status = 0
     finally:
         os._exit(status)
