@@ -81,13 +81,13 @@ def test_a_command_that_fails_says_why(lab: SlurmLab) -> None:
 def test_hooks_run_and_nothing_is_left_behind() -> None:
     base = short_base()
     hook = base / "prolog"
-    hook.write_text(f"#!/bin/sh\nenv > {base}/jobs/prolog-$SLURMD_NODENAME.env\n")
+    seen = base / "jobs/prolog.env"
+    hook.write_text(f"#!/bin/sh\nenv > {seen}.new && mv {seen}.new {seen}\n")
     hook.chmod(0o755)
     lab = SlurmLab(base, 1, gpus=2, hooks={"Prolog": hook}, extra_conf="KillWait=9\nPrologFlags=Alloc,Serial")
     with lab:
         job = lab.sbatch("--gres=gpu:1", script="sleep 300 & sleep 300")
         lab.wait_job(job, "RUNNING")
-        seen = base / "jobs/prolog-n1.env"
         lab.wait_for(seen.exists, 20, lambda: "the prolog did not run")
         shown = lab.run(["scontrol", "show", "config"]).stdout
         before = processes.of_lab(lab.base)
