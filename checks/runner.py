@@ -49,21 +49,22 @@ def _findings(declared: Check, host: Host, options: dict[str, object], manual: b
     if "root" in declared.needs and not host.privileged and not host.redirected:
         return [NEEDS_ROOT("node") if manual else NO_ROOT("node", check=declared.name)]
     found: list[Finding] = []
+    target = _quiet_target(declared, options)
     try:
         for finding in declared.function(host, **options):
             found.append(finding)
             if len(found) >= FINDINGS_LIMIT:
                 break
     except Skip as skip:
-        return [*found, NOT_APPLICABLE("node", reason=str(skip))]
+        return [*found, NOT_APPLICABLE(target, reason=str(skip))]
     except Exception as error:
         name = type(error).__name__
-        return [*found, CHECK_ERROR("node", check=declared.name, error=f"{name}: {error}")]
-    return found or [ok(_quiet_target(declared, options))]
+        return [*found, CHECK_ERROR(target, check=declared.name, error=f"{name}: {error}")]
+    return found or [ok(target)]
 
 
 def _quiet_target(declared: Check, options: Mapping[str, object]) -> str:
-    """A split instance that finds nothing speaks of its one value, any other check of the node."""
+    """A split instance that names no target itself speaks of its one value, any other check of the node."""
     value = options.get(declared.each) if declared.each else None
     if isinstance(value, tuple | list) and len(value) == 1:
         return str(value[0])

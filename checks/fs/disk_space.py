@@ -1,0 +1,93 @@
+"""The node's own disks can be written and have space and inodes left."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+
+from checks.declare import Skip, check, code, ok
+from checks.fs.mounts import holding, mounts
+from checks.host import Host
+from checks.wire import Finding
+
+LOW = code(
+    "disk_space_low",
+    "warn",
+    "node",
+    "{free_pct:.1f} % free, limit {min_free_pct:g} %",
+    explain="Anybody can fill a disk, so it never drains by itself. Confirm: `df -h <path>`. "
+    "Do: clean up; give jobs a directory of their own.",
+)
+INODES = code(
+    "disk_inodes_low",
+    "warn",
+    "node",
+    "{free_pct:.1f} % of the inodes free, limit {min_free_pct:g} %",
+    explain="Confirm: `df -i <path>`. Do: find the directory with many small files.",
+)
+TURNED_READ_ONLY = code(
+    "disk_turned_read_only",
+    "fail",
+    "node",
+    "file system on {source} became read-only while we watched",
+    explain="The kernel does this after errors of the disk. Confirm: `dmesg | grep -i remount`, `smartctl -a <disk>`. "
+    "Do: let jobs end, check the file system, replace the disk if it returns.",
+)
+READ_ONLY = code("disk_read_only", "warn", "config", "file system on {source} is read-only")
+BROKEN = code(
+    "disk_broken",
+    "fail",
+    "node",
+    "disk does not answer: {error}",
+    explain="Confirm: `dmesg | grep -i 'i/o error'`, `smartctl -a <disk>`. Do: replace the disk.",
+)
+_BROKEN = frozenset({errno.EIO, errno.ENXIO, errno.EUCLEAN, errno.ENODEV})
+
+
+@check(lane="fs", interval=60, timeout=5.0, each="paths", codes=(LOW, INODES, TURNED_READ_ONLY, READ_ONLY, BROKEN))
+def disk_space(
+    host: Host, *, paths: tuple[str, ...] = ("/",), min_free_pct: float = 5.0, min_free_inodes_pct: float = 5.0
+) -> Iterator[Finding]:
+    """Free bytes and inodes in percent, as an ordinary user has them, of each local path; nothing is written.
+
+    Remote file systems are left to ``mount``. Confirm by hand: ``df -h``, ``df -i``, ``findmnt``.
+    """
+    if not paths:
+        raise Skip("no path is named")
+    for path in paths:
+        yield from _judge(host, path, min_free_pct, min_free_inodes_pct)
+
+
+def _judge(host: Host, path: str, min_free_pct: float, min_free_inodes_pct: float) -> Iterator[Finding]:
+    mounted = holding(path, mounts(host))
+    if mounted is not None and mounted.network:
+        raise Skip(f"{path} is no local file system, see mount")
+    try:
+        space = os.statvfs(host.path(path))
+    except FileNotFoundError as error:
+        raise Skip(f"{path} does not exist") from error
+    except OSError as error:
+        if error.errno not in _BROKEN:
+            raise
+        yield BROKEN(path, error=error.strerror or str(error))
+        return
+    if mounted is not None:
+        seen_writable = host.kept("disk_space", set[str])
+        if not mounted.read_only:
+            seen_writable.add(path)
+        else:
+            yield (TURNED_READ_ONLY if path in seen_writable else READ_ONLY)(path, source=mounted.source)
+    yield from _space(path, space, min_free_pct, min_free_inodes_pct)
+
+
+def _space(path: str, space: os.statvfs_result, min_free_pct: float, min_free_inodes_pct: float) -> Iterator[Finding]:
+    """A file system without blocks or inodes of its own (proc, btrfs) has none to run out of."""
+    free = 100.0 * space.f_bavail / space.f_blocks if space.f_blocks else 100.0
+    inodes = 100.0 * space.f_favail / space.f_files if space.f_files else 100.0
+    if free < min_free_pct:
+        yield LOW(path, free_pct=round(free, 2), min_free_pct=min_free_pct)
+    if inodes < min_free_inodes_pct:
+        yield INODES(path, free_pct=round(inodes, 2), min_free_pct=min_free_inodes_pct)
+    if free >= min_free_pct and inodes >= min_free_inodes_pct:
+        yield ok(path, f"{free:.0f} % free", free_pct=round(free, 1), free_inodes_pct=round(inodes, 1))

@@ -1,0 +1,53 @@
+"""What is mounted where, as the kernel lists it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from checks.host import Host
+
+NETWORK = frozenset(
+    {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "9p", "glusterfs", "wekafs", "pvfs2", "afs"}
+)
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo; ``read_only`` by the mount's own or the file system's options."""
+
+    where: str
+    kind: str
+    source: str
+    read_only: bool
+
+    @property
+    def network(self) -> bool:
+        """Whether a server stands behind it."""
+        return self.kind in NETWORK or self.kind.startswith("fuse.")
+
+
+def mounts(host: Host) -> dict[str, Mount]:
+    """Mount point -> what is mounted there last, which is what a process sees."""
+    found = {}
+    for line in host.read("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        before, after = left.split(), right.split(" ")
+        if len(before) < 6 or len(after) < 3:
+            continue
+        options = set(before[5].split(",")) | set(after[2].split(","))
+        where = _plain(before[4])
+        found[where] = Mount(where, after[0], _plain(after[1]), "ro" in options)
+    return found
+
+
+def holding(path: str, known: dict[str, Mount]) -> Mount | None:
+    """The mount that ``path`` lies on: its longest prefix among mount points."""
+    fitting = [m for w, m in known.items() if path == w or w == "/" or path.startswith(w.rstrip("/") + "/")]
+    return max(fitting, key=lambda m: len(m.where), default=None)
+
+
+def _plain(text: str) -> str:
+    r"""The kernel writes blanks and the like as \040."""
+    return _OCTAL.sub(lambda m: chr(int(m.group(1), 8)), text)

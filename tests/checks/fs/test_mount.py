@@ -1,0 +1,106 @@
+"""A mount must be there and answer, and only named paths are touched."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from checks import CHECKS, Host
+from checks.fs import mount as module
+from checks.fs.mount import mount
+from checks.fs.mounts import Mount, holding, mounts
+from checks.runner import run_check
+from tests.fakes import Plant
+
+INFO = "/proc/self/mountinfo"
+
+
+def line(where: str, kind: str = "nfs4", source: str = "storage:/x", options: str = "rw,relatime") -> str:
+    return f"40 22 0:45 / {where} {options} shared:7 - {kind} {source} {options}\n"
+
+
+def test_says_nothing_of_a_mount_that_answers(plant: Plant) -> None:
+    host = plant({INFO: line("/scratch"), "/scratch/file": ""})
+    assert list(mount(host, paths=("/scratch",))) == []
+
+
+def test_a_missing_mount_is_a_fault_of_the_node(plant: Plant) -> None:
+    (found,) = mount(plant({INFO: line("/home"), "/scratch/file": ""}), paths=("/scratch",))
+    assert (found.target, found.code, found.blame) == ("/scratch", "mount_absent", "node")
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN])
+def test_a_listed_mount_that_does_not_serve_blames_the_service(plant: Plant, number: int) -> None:
+    """E16, E116: present in mountinfo, stale handle or evicted client."""
+    error = OSError(number, os.strerror(number))
+    host = plant({INFO: line("/gpfs", "gpfs", "gpfs0")})
+    found = module._failed("/gpfs", mounts(host)["/gpfs"], error)
+    assert (found.code, found.status, found.blame) == ("mount_broken", "fail", "shared")
+
+
+def test_another_error_is_no_verdict() -> None:
+    error = OSError(errno.ENOMEM, "out of memory")
+    found = module._failed("/scratch", Mount("/scratch", "nfs4", "s:/x", False), error)
+    assert (found.status, found.blame) == ("unknown", "self")
+
+
+def test_a_vanished_directory_behind_a_mount_is_no_verdict(plant: Plant) -> None:
+    (found,) = mount(plant({INFO: line("/scratch")}), paths=("/scratch",))
+    assert found.code == "mount_untold"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look anywhere")
+def test_a_root_that_may_not_be_listed_still_answers(plant: Plant) -> None:
+    host = plant({INFO: line("/scratch"), "/scratch/file": ""})
+    host.path("/scratch").chmod(0)
+    assert list(mount(host, paths=("/scratch",))) == []
+
+
+def test_only_named_paths_are_touched(plant: Plant) -> None:
+    """E17: /home hangs and only /scratch is asked about; a FIFO in place of /home would block whoever opens it."""
+    host = plant({INFO: line("/home") + line("/scratch"), "/scratch/file": ""})
+    os.mkfifo(host.path("/home"))
+    assert list(mount(host, paths=("/scratch",))) == []
+
+
+class Automounting(Host):
+    """A host whose file system appears when its path is touched."""
+
+    def read(self, path: str | Path) -> str:
+        text = super().read(path)
+        self.path(INFO).write_text(line("/lustre", "autofs", "systemd-1") + line("/lustre", "lustre", "mgs:/l"))
+        return text
+
+
+def test_an_automount_is_triggered_first(plant: Plant) -> None:
+    """E19: only systemd-1 autofs is listed; after a look the file system appears."""
+    planted = plant({INFO: line("/lustre", "autofs", "systemd-1"), "/lustre/file": ""})
+    assert list(mount(Automounting(root=planted.root), paths=("/lustre",))) == []
+
+
+def test_an_automount_that_stays_away_is_absent(plant: Plant) -> None:
+    """E19: the automounter alone is no file system."""
+    host = plant({INFO: line("/lustre", "autofs", "systemd-1"), "/lustre/file": ""})
+    (found,) = mount(host, paths=("/lustre",))
+    assert (found.code, "automounter" in found.message) == ("mount_absent", True)
+
+
+def test_skips_when_nothing_is_named(plant: Plant) -> None:
+    (found,) = run_check(CHECKS["mount"], plant({INFO: ""})).findings
+    assert found.status == "skipped"
+
+
+def test_an_unreadable_mount_list_is_our_trouble(plant: Plant) -> None:
+    (found,) = run_check(CHECKS["mount"], plant(), {"paths": ("/scratch",)}).findings
+    assert (found.status, found.blame) == ("unknown", "self")
+
+
+def test_the_list_of_mounts_survives_odd_lines(plant: Plant) -> None:
+    host = plant({INFO: "garbage\n\n1 2 3 - \n" + line("/a\\040b", source="s\\011x") + line("/", "ext4", "/dev/sda")})
+    known = mounts(host)
+    assert (known["/a b"].source, known["/a b"].network) == ("s\tx", True)
+    assert holding("/a b/c", known) == known["/a b"]
+    assert holding("/a", known) == known["/"]
