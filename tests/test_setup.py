@@ -191,6 +191,12 @@ def test_a_policy_and_units_that_were_there_stay(machine: Machine) -> None:
     assert enabled.is_symlink()
 
 
+def test_a_policy_that_an_interrupted_set_up_left_is_taken_away(machine: Machine) -> None:
+    machine.policy.write_text(shell("printf '#!/bin/sh\\n%s\\nexit 101\\n' \"$POLICY_MARK\"").stdout)
+    machine.ensure("munge")
+    assert not machine.policy.exists()
+
+
 def test_a_failed_installation_says_so_and_leaves_no_policy(machine: Machine) -> None:
     machine.apt("echo 'E: no such package' >&2; exit 100")
     done = machine.ensure("munge")

@@ -63,6 +63,7 @@ remove_root() {
 locate "${here%/deploy/setup}"
 [ "$(id -u)" = 0 ] || die "a bare Debian can only be made by root"
 own_dir "$STATE"
+refuse_production
 AT=${BARE_AT:-/srv/nodevet}
 WORK=$(mktemp -d /var/tmp/nodevet-bare-XXXXXX) || exit 1
 chmod 0755 "$WORK"

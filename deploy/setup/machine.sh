@@ -61,15 +61,19 @@ ensure_packages() {
     missing=$(missing_packages "$@")
     [ -n "$missing" ] || return 0
     [ "$(id -u)" = 0 ] || die "these packages are missing: ${missing}- run this once as root, or install them"
+    # One at a time on this machine: the first to end would take the other's policy-rc.d away.
+    exec 8</var/lib/dpkg && flock 8 || die "/var/lib/dpkg cannot be locked"
+    missing=$(missing_packages "$@")
     say "installing Debian packages: $missing"
     installed_packages >"$STATE/packages.before"
     enabled_services >"$STATE/enabled.before"
     forbid_starts
-    install_packages $missing
+    [ -z "$missing" ] || install_packages $missing 8<&-
     status=$?
     allow_starts
     installed_packages | LC_ALL=C comm -13 "$STATE/packages.before" - | while IFS= read -r package; do record "package $package"; done
     disable_new_services
+    exec 8<&-
     rm -f "$STATE/packages.before" "$STATE/enabled.before"
     [ "$status" = 0 ] || die "the packages could not be installed (see above)"
 }
