@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ def agent(ctx: click.Context) -> int:
     Example (what the systemd unit does):
       /opt/nodevet/bin/python -I -m daemon agent
     """
+    from daemon.agent.main import run
+
     given = ctx.find_root().obj
-    # By name: the agent's own modules must not be read by any other verb.
-    return int(importlib.import_module("daemon.agent.main").run(Path(given) if given else None) or 0)
+    return run(Path(given) if given else None)

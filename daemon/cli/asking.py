@@ -65,7 +65,10 @@ def ask(config: Config, asked: Asked) -> Answer:
     """Ask the checks in lanes; a hung device or mount delays the answer by its time-out and no more."""
     spec = host_spec(config, asked)
     # Before any event loop or thread exists.
-    zygote = Zygote.start(spec, ("daemon.identify",))
+    try:
+        zygote = Zygote.start(spec, ("daemon.identify",))
+    except (OSError, RuntimeError) as error:
+        raise Undecided(f"no worker can be started: {error}") from error
     return asyncio.run(_ask(zygote, config, asked))
 
 

@@ -16,6 +16,8 @@ from slurm.hook.build import NAMES
 
 CONF_LIMIT = 4 * 1024 * 1024
 TRIAL_LIMIT = 12.0
+# What the hook says of a hook.conf that others could have written, or that it cannot read.
+IGNORED = "defaults are used"
 KEYS = dict(zip(("prolog", "epilog", "healthcheckprogram"), NAMES, strict=True))
 _LINE = re.compile(r"^\s*(prolog|epilog|healthcheckprogram)\s*=\s*(.*?)\s*$", re.IGNORECASE)
 
@@ -76,6 +78,8 @@ def _lines(conf: Path, directory: Path, *, required: bool) -> Iterator[Proof]:
     for line in text.replace("\\\n", " ").splitlines():
         if match := _LINE.match(line.partition("#")[0]):
             found.setdefault(match[1].lower(), []).append(match[2])
+    if re.search(r"^\s*include\s", text, re.IGNORECASE | re.MULTILINE):
+        yield Proof(f"{conf} include", "note", "included files are not followed, look at them with --slurm-conf")
     for key, name in KEYS.items():
         yield _line(conf, key, found.get(key, []), directory / name)
 
@@ -113,4 +117,4 @@ def _trial(program: Path, argument: str | None, env: dict[str, str]) -> Proof:
     if done.status is None:
         return Proof(what, "wrong", f"did not end within {TRIAL_LIMIT:g} s")
     seen = clean(done.output.replace("\n", "; ").strip("; ") or f"exit {done.status}", 600)
-    return Proof(what, "ok" if done.status == 0 else "wrong", seen)
+    return Proof(what, "wrong" if done.status != 0 or IGNORED in done.output else "ok", seen)

@@ -14,8 +14,15 @@ from daemon.cli.output import USAGE, nearest
 
 GROUP = "nodevet.verbs"
 # Where the parts keep their verbs when no distribution names them (a clone that is not installed).
-PARTS = {"daemon": "daemon.cli.verbs", "api": "api.cli", "simcluster": "deploy.simcluster.cli"}
+PARTS = {
+    "daemon": "daemon.cli.verbs",
+    "central": "daemon.cli.central_verbs",
+    "api": "api.cli",
+    "simcluster": "deploy.simcluster.cli",
+}
 INTERRUPTED = 130
+Register = Callable[[click.Group], None]
+Loader = Callable[[], Register]
 
 
 class Verbs(click.Group):
@@ -25,20 +32,20 @@ class Verbs(click.Group):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.lazy: dict[str, tuple[str, str]] = {}
         self.hints: list[str] = []
-        self._complete = False
+        self._pending: dict[str, Loader] | None = None
 
     def add_lazy(self, name: str, target: str, short: str) -> None:
         """Add a command by ``module:attribute`` and one line of help."""
         self.lazy[name] = (target, short)
 
-    def load_parts(self) -> None:
-        """Have every part register its verbs; one that cannot be imported leaves a hint."""
-        if self._complete:
-            return
-        self._complete = True
-        for name, load in _parts().items():
+    def load_parts(self, wanted: str | None = None) -> None:
+        """Have the parts register their verbs, until ``wanted`` is there; one that does not import leaves a hint."""
+        if self._pending is None:
+            self._pending = _parts()
+        while self._pending and (wanted is None or (wanted not in self.commands and wanted not in self.lazy)):
+            name = next(iter(self._pending))
             try:
-                load()(self)
+                self._pending.pop(name)()(self)
             except ModuleNotFoundError as error:
                 missing = error.name or str(error)
                 if missing != PARTS.get(name):
@@ -53,8 +60,7 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The verb, imported now."""
-        if cmd_name not in self.lazy and cmd_name not in self.commands:
-            self.load_parts()
+        self.load_parts(cmd_name)
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         if cmd_name not in self.lazy:
@@ -90,18 +96,18 @@ class Verbs(click.Group):
                     formatter.write_text(hint)
 
 
-def _parts() -> dict[str, Callable[[], Callable[[click.Group], None]]]:
+def _parts() -> dict[str, Loader]:
     from importlib.metadata import entry_points
 
-    found: dict[str, Callable[[], Callable[[click.Group], None]]] = {}
+    found: dict[str, Loader] = {}
     found |= {point.name: point.load for point in entry_points(group=GROUP)}
     return {name: partial(_register_of, module) for name, module in PARTS.items()} | found
 
 
-def _register_of(module: str) -> Callable[[click.Group], None]:
+def _register_of(module: str) -> Register:
     register = importlib.import_module(module).register
     assert callable(register)
-    return cast("Callable[[click.Group], None]", register)
+    return cast("Register", register)
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 
 import click
 
@@ -18,8 +17,6 @@ LOCAL = {
     "profile": ("daemon.cli.profile:profile", "Show what nodes of each kind must have."),
     "completion": ("daemon.cli.completion:completion", "Print the completion script of a shell."),
 }
-# Verbs that speak to the central service; their module registers them itself.
-CENTRAL = "daemon.cli.central_verbs"
 
 
 def register(group: click.Group) -> None:
@@ -31,5 +28,3 @@ def register(group: click.Group) -> None:
             continue
         module, _, attribute = target.partition(":")
         group.add_command(getattr(importlib.import_module(module), attribute), name)
-    if importlib.util.find_spec(CENTRAL) is not None:
-        importlib.import_module(CENTRAL).register(group)

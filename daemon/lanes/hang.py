@@ -12,10 +12,13 @@ from daemon.lanes.lane import Hang
 def judged(hang: Hang, target: str, now: float) -> Finding:
     """The finding for a question that a stuck lane cannot take, ``now`` on the monotonic clock."""
     seen = hang.sight
+    in_kernel = seen is not None and seen.in_kernel
+    if seen is not None and seen.paging and not hang.stuck.lane.startswith("fs"):
+        in_kernel = False
     finding = judge_hang(
         hang.stuck.lane,
         observations=hang.observations,
-        in_kernel=seen is not None and seen.in_kernel,
+        in_kernel=in_kernel,
         control_lane_answers=seen is not None,
         target=target,
         seconds=round(now - hang.since, 1),

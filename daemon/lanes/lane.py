@@ -17,7 +17,9 @@ FIRST_BACKOFF = 1.0
 LONGEST_BACKOFF = 60.0
 # Two hooks of the same second look at the same moment of a hang; only a later look is a second observation.
 OBSERVATION_GAP = 5.0
-TERMINATE_AFTER = 30.0
+# A call that still moves (a driver that takes long to load its GPUs) is not called hung before this many seconds.
+MOVING_LIMIT = 60.0
+TERMINATE_AFTER = 120.0
 QUEUE_LIMIT = 64
 
 
@@ -183,9 +185,11 @@ class Lane:
         if hang is None or self.time() - hang.looked < OBSERVATION_GAP:
             return
         hang.looked = self.time()
-        hang.sight = await self.keeper.look(hang.stuck)
-        hang.observations += 1
-        self._observations = hang.observations
+        before, hang.sight = hang.sight, await self.keeper.look(hang.stuck)
+        moved = before is not None and hang.sight is not None and before.switches != hang.sight.switches
+        if not moved or self.time() - hang.since > MOVING_LIMIT:
+            hang.observations += 1
+            self._observations = hang.observations
         if hang.worker is None and hang.sight is not None and not hang.sight.alive:
             self._free(hang)
 

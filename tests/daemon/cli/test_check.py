@@ -6,8 +6,10 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from checks.wire import CheckReport
 from daemon.cli.check import exit_code
 from deploy.simcluster.host import SimHost
 from tests.daemon.cli.command import NOBODY, ROOT, nodevet, write_config
@@ -40,6 +42,7 @@ def test_this_machine_as_it_is(tmp_path: Path) -> None:
     statuses = {f["status"] for f in report["findings"]}
     assert done.returncode == exit_code(statuses) and done.stderr == ""
     assert set(report) == {"cluster", "node", "verdict", "findings", "profile", "simulated"}
+    assert msgspec.json.decode(done.stdout, type=CheckReport).verdict == report["verdict"]
     assert report["node"] == "" and report["simulated"] is False
     if not Path("/dev/nvidiactl").exists():
         assert {f["status"] for f in report["findings"] if f["check"] == "gpu_count"} == {"skipped"}

@@ -119,3 +119,19 @@ def test_a_program_that_others_could_replace_is_wrong(installed: Path, tmp_path:
 def test_installing_where_one_may_not_is_refused(tmp_path: Path) -> None:
     done = nodevet("hook", "install", "/proc/nodevet")
     assert done.returncode in (1, 77) and "Traceback" not in done.stderr
+
+
+@needs_gcc
+@pytest.mark.skipif(os.geteuid() != 0, reason="the hook checks whom hook.conf belongs to")
+def test_a_hook_conf_that_is_not_taken_is_wrong(installed: Path) -> None:
+    (installed / "hook.conf").chmod(0o666)
+    try:
+        check = next(p for p in prove(installed / "bin", installed / "none", "gpu1") if p.what.endswith("--check"))
+    finally:
+        (installed / "hook.conf").chmod(0o644)
+    assert check.result == "wrong" and "defaults are used" in check.seen
+
+
+def test_included_files_are_mentioned(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text("include /etc/slurm/more.conf\n")
+    assert _results(prove(tmp_path, tmp_path / "slurm.conf", "gpu1"), "slurm.conf include") == ["note"]

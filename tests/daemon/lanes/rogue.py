@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,10 +26,10 @@ def rogue(host: Host, *, do: str = "answer", path: str = "", seconds: float = 0.
         ctypes.string_at(0)
     elif do == "end":
         os._exit(3)
-    elif do == "garble":
-        os.write(3, b"\x00\x00\x00\x04junk")
-    elif do == "flood":
-        os.write(3, b"\xff\xff\xff\xff")
+    elif do in ("garble", "flood"):
+        os.write(3, b"\x00\x00\x00\x04junk" if do == "garble" else b"\xff\xff\xff\xff")
+    elif do == "crawl":
+        _crawl()
     elif do == "raise":
         raise ValueError("not today")
     elif do == "huge":
@@ -38,6 +39,20 @@ def rogue(host: Host, *, do: str = "answer", path: str = "", seconds: float = 0.
     yield ok(
         "node", pid=os.getpid(), ppid=os.getppid(), fds=fds, cwd=os.getcwd(), job=host.job.key if host.job else None
     )
+
+
+def _crawl() -> None:
+    # Blocked in read(), woken ten times a second: slow, but it comes forward.
+    out, into = os.pipe()
+    threading.Thread(target=_drip, args=(into,), daemon=True).start()
+    while os.read(out, 1):
+        continue
+
+
+def _drip(into: int) -> None:
+    while True:
+        time.sleep(0.1)
+        os.write(into, b".")
 
 
 def cut_short(host: Host, *, seconds: float = 0.0) -> str:

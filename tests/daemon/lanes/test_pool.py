@@ -12,7 +12,11 @@ import pytest
 from checks import Finding
 from checks.runner import Outcome
 from checks.wire import JobAttempt
-from daemon.lanes import LaneError, LanePool
+from daemon.lanes import LaneError, LanePool, lane
+from daemon.lanes.hang import judged
+from daemon.lanes.lane import Hang
+from daemon.lanes.memory import Stuck
+from daemon.lanes.watch import Sight
 from tests.daemon.lanes.harness import gone, instance, later, only, with_pool
 
 FUNCTIONS = "tests.daemon.lanes.rogue"
@@ -96,6 +100,40 @@ def test_a_worker_that_only_computes_or_sleeps_accuses_nobody() -> None:
             await asyncio.sleep(0.4)
 
     with_pool(body)
+
+
+def test_a_worker_that_comes_forward_is_slow_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(pool: LanePool) -> None:
+        for _ in range(4):
+            slow = _trouble(await pool.run(instance("crawl", lane="nvml")))
+            assert slow.code == "lane_silent" and slow.evidence["observations"] == 1
+            await asyncio.sleep(0.4)
+        monkeypatch.setattr(lane, "MOVING_LIMIT", 1.0)
+        assert only((await pool.run(instance("answer", lane="nvml"))).findings).code == "gpu_driver_hung"
+
+    with_pool(body)
+
+
+@pytest.mark.parametrize(
+    ("name", "channel", "code"),
+    [
+        ("nvml", "os_acquire_mutex", "gpu_driver_hung"),
+        ("nvml", "folio_wait_bit_common", "lane_silent"),
+        ("fs:/scratch", "folio_wait_bit_common", "mount_hung"),
+        ("rdma", "cmd_exec", "hca_driver_hung"),
+        ("memory", "folio_wait_bit_common", "lane_silent"),
+    ],
+)
+def test_waiting_for_memory_accuses_no_device(name: str, channel: str, code: str) -> None:
+    seen = Sight(alive=True, state="D", channel=channel, in_kernel=True)
+    hang = Hang(Stuck(lane=name, pid=1, start=1, check="c"), since=0.0, observations=2, sight=seen)
+    finding = judged(hang, "x", 9.0)
+    assert finding.code == code and (finding.blame == "self") == (code == "lane_silent")
+
+
+def test_without_a_control_lane_nothing_is_accused() -> None:
+    hang = Hang(Stuck(lane="nvml", pid=1, start=1), since=0.0, observations=9, sight=None)
+    assert judged(hang, "node", 99.0).blame == "self"
 
 
 def test_a_simulated_driver_hangs_in_a_sleep() -> None:
