@@ -90,10 +90,11 @@ def test_hooks_run_and_nothing_is_left_behind() -> None:
         lab.wait_job(job, "RUNNING")
         lab.wait_for(seen.exists, 20, lambda: "the prolog did not run")
         shown = lab.run(["scontrol", "show", "config"]).stdout
+        # munged, slurmctld with its script daemon, slurmd; then a stepd, the script and its two sleeps
+        lab.wait_for(lambda: len(processes.of_lab(lab.base)) >= 8, 20, lambda: "the job's processes did not start")
         before = processes.of_lab(lab.base)
     assert "SLURM_JOB_GPUS=0" in seen.read_text().splitlines()
     assert "Alloc,Serial" in shown
-    assert len(before) > 4
     assert not {pid for pid in before if processes.alive(pid)}
     assert processes.of_lab(lab.base) == set()
     shutil.rmtree(base)
