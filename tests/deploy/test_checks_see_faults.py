@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.simcluster import hang_fs
 from deploy.simcluster.host import SimHost
 
 GPU3 = "0000:5d:00.0"
@@ -23,7 +24,12 @@ SEEN = [
     ("driver_mismatch", "gpu_driver_mismatch", "node"),
     ("leftover_process", "gpu_leftover", "0000:19:00.0"),
     ("xid", "gpu_xid_warn", "0000:19:00.0"),
+    ("ib_down", "ib_port_down", "mlx5_0/1"),
+    ("ib_slow", "ib_port_slow", "mlx5_0/1"),
+    ("clock_skew", "clock_off", "clock"),
+    ("service_failed", "service_failed", "munge.service"),
 ]
+SEEN_AS_ROOT = [("disk_full", "disk_space_low", "/tmp"), ("hung_mount", "mount_hung", "/scratch")]
 
 
 def check(host: SimHost) -> tuple[int, set[tuple[str, str]], dict[str, object]]:
@@ -34,6 +40,7 @@ def check(host: SimHost) -> tuple[int, set[tuple[str, str]], dict[str, object]]:
         f'gres_conf = "{host.sysroot}/etc/slurm/gres.conf"\n'
         f'[host]\nroot = "{host.sysroot}"\nkmsg = "{host.kmsg}"\nnvml_library = "{host.nvml_library}"\n'
         "simulated = true\n"
+        '[checks.mount]\npaths = ["/scratch"]\n[checks.services]\nunits = ["munge.service"]\n'
     )
     argv = [sys.executable, "-m", "daemon", "--config", str(config), "check", "--json", "--gpus", "3"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, cwd=Path(__file__).parents[2])
@@ -58,3 +65,10 @@ def test_a_fault_is_found_where_it_is(veteran: SimHost, fault: str, code: str, t
     finally:
         veteran.heal()
     assert (code, target) in worrying
+
+
+@pytest.mark.parametrize(("fault", "code", "target"), SEEN_AS_ROOT, ids=[row[0] for row in SEEN_AS_ROOT])
+def test_a_fault_of_a_file_system_is_found_where_it_is(veteran: SimHost, fault: str, code: str, target: str) -> None:
+    if reason := hang_fs.cannot_run():
+        pytest.skip(reason)
+    test_a_fault_is_found_where_it_is(veteran, fault, code, target)
