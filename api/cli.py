@@ -184,16 +184,20 @@ def _database(config: Path | None, url: str | None, *, create: bool) -> Iterator
     from api.settings import load_settings
     from api.store.migrate import upgrade
 
-    os.umask(0o077)
-    database = open_database(load_settings(config, {"db": url}).server.db)
+    settings = load_settings(config, {"db": url})
+    before = os.umask(0o077)
     try:
-        if create and database.is_sqlite:
-            upgrade(database)
-        yield database
+        database = open_database(settings.server.db)
+        try:
+            if create and database.is_sqlite:
+                upgrade(database)
+            yield database
+        finally:
+            database.close()
+            if database.is_sqlite:
+                _hand_over(Path(str(database.engine.url.database)))
     finally:
-        database.close()
-        if database.is_sqlite:
-            _hand_over(Path(str(database.engine.url.database)))
+        os.umask(before)
 
 
 def _hand_over(path: Path) -> None:

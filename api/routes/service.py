@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from api import metrics
 from api.auth.principal import Principal
@@ -47,7 +47,7 @@ def ready(shared: SharedDep) -> Response:
     return reply(Health(status="ok" if good else "not ready", database=database, slurm=slurm), 200 if good else 503)
 
 
-@outside.get("/metrics", include_in_schema=False)
+@outside.get("/metrics", response_class=PlainTextResponse)
 def prometheus(request: Request, shared: SharedDep) -> Response:
     """Counters for Prometheus; from this machine without a token."""
     principal: Principal = request.scope["state"]["principal"]

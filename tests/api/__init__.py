@@ -1,1 +1,1 @@
-"""Tests of the central service."""
+"""The central service."""
