@@ -21,7 +21,7 @@ from typing import IO, Protocol
 from slurm import job as jobs
 from slurm.backend import checked_job, checked_node, checked_reason
 from slurm.config import SlurmLimits, parse_limits, parse_version
-from slurm.errors import BadAnswer, NoCommand, NotFound, Timeout, error_for
+from slurm.errors import BadAnswer, NoCommand, NotFound, Timeout, Unsupported, error_for
 from slurm.job import JobState
 from slurm.nodes import nodes_from_json, nodes_from_text
 from slurm.state import NodeState
@@ -62,6 +62,7 @@ class Commands:
         self._env = {"LC_ALL": "C", "TZ": "UTC", "PATH": path}
         if conf is not None:
             self._env["SLURM_CONF"] = str(conf)
+        self._text_only = False
         self._version: tuple[int, int, int] | None = None
 
     def version(self) -> tuple[int, int, int]:
@@ -75,25 +76,18 @@ class Commands:
 
     def node(self, name: str) -> NodeState:
         """Return one node, or raise NotFound."""
-        checked_node(name)
-        if self.version() >= JSON_NODES:
-            found = nodes_from_json(self._bytes("scontrol", "show", "node", name, "--json"))
-        else:
-            found = nodes_from_text(self._text("scontrol", "show", "node", name))
+        question = ("scontrol", "show", "node", checked_node(name))
+        found = self._nodes((*question, "--json") if self.version() >= JSON_NODES else None, question)
         if name not in found:
             raise NotFound(f"scontrol show node: node {name} is not in the answer")
         return found[name]
 
     def nodes(self) -> dict[str, NodeState]:
         """Return every node by name, in one question."""
+        question = ("scontrol", "--all", "show", "node")
         if self.version() >= JSON_NODES:
-            return nodes_from_json(self._bytes("scontrol", "--all", "show", "node", "--json"))
-        if self.version() >= JSON_SINFO:
-            return nodes_from_json(self._bytes("sinfo", "--all", "--json"))
-        text = self._text("scontrol", "--all", "show", "node")
-        if not (found := nodes_from_text(text)):
-            raise BadAnswer(f"scontrol show node: no node in {text.strip()[:100]!r}")
-        return found
+            return self._nodes((*question, "--json"), question)
+        return self._nodes(("sinfo", "--all", "--json") if self.version() >= JSON_SINFO else None, question)
 
     def drain(self, name: str, reason: str) -> None:
         """Let running jobs end and start no other on the node; a reason that stands there is overwritten."""
@@ -130,6 +124,14 @@ class Commands:
         if not lines:
             raise error_for(_said(ended), step="scontrol ping")
         return any(line.endswith(" UP") for line in lines)
+
+    def _nodes(self, json: tuple[str, ...] | None, text: tuple[str, ...]) -> dict[str, NodeState]:
+        if json is not None and not self._text_only:
+            try:
+                return nodes_from_json(self._bytes(*json))
+            except Unsupported:
+                self._text_only = True  # built or packaged without its JSON plugin
+        return nodes_from_text(self._text(*text))
 
     def _update(self, name: str, *settings: str) -> None:
         self._bytes("scontrol", "update", f"nodename={checked_node(name)}", *settings)

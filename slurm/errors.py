@@ -9,6 +9,7 @@ SlurmError
  |   `- Unreachable    the controller does not answer at all
  |- Timeout            a command did not end in time; `step` names it
  |- NoCommand          the command is not installed where we look
+ |- Unsupported        the command of this release lacks what we asked of it
  |- BadRequest         what we were asked to send could mean something else to Slurm
  `- BadAnswer          the answer could not be understood
 
@@ -61,6 +62,10 @@ class NoCommand(SlurmError):
     """A Slurm command is not installed where we look for it."""
 
 
+class Unsupported(SlurmError):
+    """The command lacks an option or a plugin, such as JSON output."""
+
+
 class BadRequest(SlurmError):
     """A name or text was refused before it reached Slurm."""
 
@@ -75,6 +80,10 @@ _WORDS: tuple[tuple[re.Pattern[str], type[SlurmError]], ...] = (
     (re.compile(r"rate limit|socket timed out|zero bytes were|temporarily unable|try again", re.I), Busy),
     (re.compile(r"invalid user id|access/permission denied|permission denied|not authorized", re.I), PermissionDenied),
     (re.compile(r"invalid node name|node \S+ (not found|does not exist)|invalid job id", re.I), NotFound),
+    (
+        re.compile(r"(unrecognized|invalid) option|serializer|data_parser|find plugin", re.I),
+        Unsupported,
+    ),
     (re.compile(r"failure to query node", re.I), NotFound),
     (
         re.compile(r"invalid node state|job is pending|job/step already|disabled|already finished", re.I),

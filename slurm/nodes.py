@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
-from slurm.errors import BadAnswer
+from slurm.errors import BadAnswer, error_for
 from slurm.state import NodeState, Reason
 from slurm.text import parse_records
 from slurm.words import StateWords, state_text, state_words
@@ -19,36 +19,44 @@ _NO_TIME = 0xFFFFFFF0  # Slurm's "no value" and "infinite" sentinels lie above
 
 
 def nodes_from_text(text: str) -> dict[str, NodeState]:
-    """Read ``scontrol show node``; times in it are taken as UTC (we ask with TZ=UTC)."""
+    """Read ``scontrol show node``; times in it are taken as UTC (we ask with TZ=UTC). BadAnswer without any node."""
     found: dict[str, NodeState] = {}
     for record in parse_records(text, "NodeName"):
         state = _from_record(record)
         found.setdefault(state.name, state)
+    if not found:
+        raise BadAnswer(f"answer holds no node: {text.strip()[:100]!r}")
     return found
 
 
 def nodes_from_json(data: bytes) -> dict[str, NodeState]:
     """Read ``scontrol show node --json`` (23.02 and later) or ``sinfo --json`` (21.08 to 22.05)."""
     found: dict[str, NodeState] = {}
-    for item in json_list(data, "nodes"):
+    for item in _items(data):
         if isinstance(item, Mapping) and isinstance(item.get("name"), str):
             state = _from_json(item)
             found.setdefault(state.name, state)
     return found
 
 
-def json_list(data: bytes, key: str) -> list[object]:
-    """Take the list ``key`` out of an answer, or raise BadAnswer with what the answer complains of."""
+def _items(data: bytes) -> list[object]:
+    """Take the nodes out of an answer, or raise what it complains of; an answer without any node is no answer."""
     try:
         answer = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BadAnswer(f"answer is not JSON: {error}") from error
-    if not isinstance(answer, Mapping):
-        raise BadAnswer(f"answer is a {type(answer).__name__}, expected an object")
-    items = answer.get(key)
-    if not isinstance(items, list):
-        raise BadAnswer(f"answer has no list {key}")
-    return items
+    items = answer.get("nodes") if isinstance(answer, Mapping) else None
+    if isinstance(items, list) and items:
+        return items
+    complaints = answer.get("errors") if isinstance(answer, Mapping) else None
+    if isinstance(complaints, list) and complaints:
+        raise error_for(" ".join(_complaint(complaint) for complaint in complaints[:5]), step="answer about nodes")
+    raise BadAnswer("answer holds no list of nodes")
+
+
+def _complaint(complaint: object) -> str:
+    words = complaint.values() if isinstance(complaint, Mapping) else [complaint]
+    return " ".join(word[:300] for word in words if isinstance(word, str))
 
 
 def _from_record(record: Mapping[str, str]) -> NodeState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +93,29 @@ def test_asks_for_json_where_the_release_has_it() -> None:
         "24.11": ["scontrol --all show node --json", "scontrol show node n1 --json"],
         "26.05": ["scontrol --all show node --json", "scontrol show node n1 --json"],
     }
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "scontrol: unrecognized option '--json'",
+        "sinfo: fatal: Unable to find plugin: serializer/json",
+        "data_parser/v0.0.40",
+    ],
+)
+@pytest.mark.parametrize("release", ["22.05", "24.11"])
+def test_a_release_without_its_json_plugin_is_asked_for_text(release: str, message: str) -> None:
+    slurm = FakeSlurm(release)
+    answer = slurm.run
+
+    def without_json(argv: Sequence[str], *, env: Mapping[str, str], timeout: float, step: str) -> Ended:
+        ended = answer(argv, env=env, timeout=timeout, step=step)
+        return Ended(1, b"", message.encode()) if "--json" in argv else ended
+
+    backend = Commands(without_json)
+    assert sorted(backend.nodes()) == ["n1", "n2", "n3"]
+    assert backend.node("n1").base == "IDLE"
+    assert sum("--json" in call for call in slurm.calls) == 1
 
 
 def test_asks_for_the_version_once(slurm: FakeSlurm) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm.errors import BadAnswer
+from slurm.errors import BadAnswer, NotFound
 from slurm.nodes import nodes_from_json, nodes_from_text
 from slurm.state import NodeState
 from slurm.words import BASES, state_text, state_words
@@ -234,7 +234,9 @@ def test_a_left_over_reason_is_not_active(name: str) -> None:
     assert (state.out_of_service, state.active_reason) == (False, None)
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"nul", b'{"nodes": 3}', b'{"nodes"', b"[" * 100_000, b'{"nodes": null}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"nul", b'{"nodes": 3}', b'{"nodes"', b"[" * 100_000, b"{}", b'{"nodes": []}']
+)
 def test_refuses_an_answer_of_another_shape(data: bytes) -> None:
     """E90: another shape of JSON is a bad answer, not a node without faults."""
     with pytest.raises(BadAnswer):
@@ -262,6 +264,13 @@ def test_any_list_gives_a_state(words: list[object]) -> None:
 def test_any_answer_can_be_read(answer: str) -> None:
     for state in nodes_from_text("NodeName=n1 " + answer).values():
         assert state.base in BASES
+
+
+def test_an_answer_without_nodes_is_not_a_cluster_without_nodes() -> None:
+    with pytest.raises(BadAnswer, match="holds no node"):
+        nodes_from_text("No nodes in the system\n")
+    with pytest.raises(NotFound):
+        nodes_from_json(b'{"nodes": [], "errors": [{"error": "Failure to query node zz", "error_number": 0}]}')
 
 
 @given(st.binary(max_size=400))
