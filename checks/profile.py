@@ -26,7 +26,7 @@ class ProfileError(ValueError):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """PCI ids ``vendor:device`` that must be present, with the count where a count is given."""
+    """PCI ids ``vendor:device`` and how many a complete node has; half of them tell the kind."""
 
     pci: dict[str, int] = {}
     features: tuple[str, ...] = ()
@@ -104,10 +104,14 @@ def pci_ids(host: Host) -> dict[str, int]:
 
 
 def match_profile(host: Host, known: Mapping[str, Profile]) -> Profile:
-    """The profile whose PCI ids are all present; the most demanding wins, none = generic.
+    """The profile of whose PCI devices at least half are present; the most demanding wins, none = generic.
 
-    Presence, not count, tells the kind: a node that lost a GPU is still a node of its kind.
+    Half, not all: a node that lost a GPU is still a node of its kind, one with a single adapter for storage is not.
     """
     present = pci_ids(host)
-    fitting = [p for p in known.values() if p.match.pci and all(i in present for i in p.match.pci)]
+    fitting = [
+        p
+        for p in known.values()
+        if p.match.pci and all(2 * present.get(i, 0) >= max(n, 1) for i, n in p.match.pci.items())
+    ]
     return max(fitting, key=lambda p: (len(p.match.pci), p.name), default=GENERIC)

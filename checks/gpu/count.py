@@ -80,7 +80,7 @@ class _Seen:
 
 @check(
     lane="nvml",
-    interval=30,
+    interval=60,
     timeout=5.0,
     required=True,
     codes=(LOW, NO_SIGN, UNSURE, CONFLICT, HIGH, NO_NODE),

@@ -53,7 +53,7 @@ VERSION = code(
 
 @check(
     lane="nvml",
-    interval=30,
+    interval=60,
     timeout=5.0,
     required=True,
     codes=(MISMATCH, NOT_LOADED, LIBRARY, UNANSWERED, NO_PERMISSION, VERSION),

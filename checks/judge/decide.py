@@ -18,17 +18,17 @@ REASON_LIMIT = 160
 def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Decision:
     """Judge ``findings`` and say what is wanted; nothing here reads, writes or asks the time.
 
-    Only a fresh ``fail`` that blames the node can want a refusal or a drain.
+    Only a fresh ``fail`` that blames the node can want a refusal or a drain; any other may at most let a job wait.
     """
     seen = judged(findings, policy)
     fresh = [f for f in seen if not is_stale(f, context)]
-    faults = [f for f in fresh if f.status == "fail" and f.blame == "node"]
-    acting = [(f, policy.rule(f.code, f.status, f.blame)) for f in faults]
+    acting = [(f, policy.rule(f.code, f.status, f.blame)) for f in fresh if f.status == "fail"]
     shadow = tuple(dict.fromkeys(f.code for f, r in acting if r.shadow))
     wanted = [(f, _action(f, r, context)) for f, r in acting if not r.shadow]
     action: Action = max((a for _, a in wanted), key=_WEIGHT.__getitem__, default=_NOTHING)
-    causes = sorted((f for f, a in wanted if a == action), key=lambda f: (f.code, f.target))
-    if action in ("admit", "wait"):
+    # A part says more than the node as a whole: "gpu_lost 0000:5d:00.0" stands before "gpu_count_low node".
+    causes = sorted((f for f, a in wanted if a == action), key=lambda f: (f.target == "node", f.code, f.target))
+    if action == "admit":
         causes = []
     return Decision(
         verdict=verdict(fresh, context),
@@ -43,9 +43,11 @@ def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Dec
 
 
 def _action(finding: Finding, rule: Rule, context: Context) -> Action:
-    """What one fault wants on this occasion."""
+    """What one failed finding wants on this occasion; one that blames no node may at most ask a job to wait."""
     if context.quiet:
         return "admit"
+    if finding.blame != "node":
+        return "wait" if context.occasion == "prolog" and rule.prolog == "wait" else "admit"
     if context.occasion == "prolog":
         return _at_prolog(finding, rule, context)
     action = rule.interval or "admit"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -83,11 +83,24 @@ def read_pack(text: str, name: str) -> Pack:
     """Parse one TOML pack; raises PolicyError with file, key and the nearest known name."""
     try:
         raw = tomllib.loads(text)
-        return msgspec.convert(raw, Pack)
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"{name}: {error}") from error
+    try:
+        return msgspec.convert(raw, Pack)
     except msgspec.ValidationError as error:
-        raise PolicyError(f"{name}: {error}{_nearest(str(error))}") from error
+        raise PolicyError(f"{name}{_where(raw)}: {error}{_nearest(str(error))}") from error
+
+
+def _where(raw: Mapping[str, object]) -> str:
+    """The first rule that cannot be read, which msgspec does not name."""
+    for part in ("defaults", "codes"):
+        rules = raw.get(part)
+        for key, rule in rules.items() if isinstance(rules, dict) else ():
+            try:
+                msgspec.convert(rule, Rule)
+            except msgspec.ValidationError:
+                return f" in {part}.{key}"
+    return ""
 
 
 def _nearest(text: str) -> str:
@@ -97,6 +110,17 @@ def _nearest(text: str) -> str:
         return ""
     close = difflib.get_close_matches(parts[1], [*Rule.__struct_fields__, *Pack.__struct_fields__], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
+    """What is wrong with the codes a policy speaks of: each that no check declares, with its file and the nearest."""
+    names = sorted(known)
+    wrong = []
+    for name in sorted(set(policy.codes) - set(names)):
+        file = next((f for key, f in policy.origin.items() if key.startswith(f"codes.{name}.")), "policy")
+        close = difflib.get_close_matches(name, names, n=1)
+        wrong.append(f"{file}: no code {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    return tuple(wrong)
 
 
 def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
