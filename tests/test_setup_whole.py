@@ -71,8 +71,15 @@ def test_a_virtual_environment_of_somebody_else_is_left_alone(checkout: Checkout
 
 
 def test_the_first_time_makes_an_environment_that_every_user_can_read(checkout: Checkout) -> None:
+    for number, owner in ((1, checkout.base / "gone"), (2, checkout.root)):
+        (checkout.base / f"nodevet-venv-{number}").mkdir()
+        (checkout.base / f"nodevet-setup-{number}").mkdir()
+        (checkout.base / f"nodevet-setup-{number}/changes").write_text(f"package p{number}\nlink {owner}/.venv\n")
     done = checkout.run("setup.sh")
     assert done.returncode == 0, done.stderr
+    assert {path.name for path in checkout.base.glob("*-[12]")} == {"nodevet-venv-2", "nodevet-setup-2"}
+    for path in checkout.base.glob("*-2"):
+        shutil.rmtree(path)
     assert ("other users cannot read" in done.stdout) == checkout.private
     venv = (checkout.root / ".venv").readlink()
     assert venv.parent == checkout.base
@@ -81,7 +88,7 @@ def test_the_first_time_makes_an_environment_that_every_user_can_read(checkout: 
     seen = subprocess.run(where, capture_output=True, text=True, cwd="/", timeout=60)
     assert Path(seen.stdout).is_relative_to(venv if checkout.private else checkout.root), seen.stderr
     changes = next(checkout.base.glob("*/changes")).read_text().splitlines()
-    assert {f"venv {venv}", f"link {checkout.root / '.venv'}"} <= set(changes)
+    assert {"package p1", f"venv {venv}", f"link {checkout.root / '.venv'}"} <= set(changes)
 
 
 def test_the_second_time_touches_nothing_and_asks_no_index(checkout: Checkout) -> None:
@@ -113,6 +120,8 @@ def test_two_at_once_go_one_after_the_other(checkout: Checkout) -> None:
 
 
 def test_clean_undoes_it(checkout: Checkout) -> None:
+    changes = next(checkout.base.glob("*/changes"))
+    changes.write_text(changes.read_text().replace("package p1\n", ""))
     done = checkout.run("clean.sh")
     assert done.returncode == 0, done.stderr
     assert list(checkout.base.iterdir()) == []

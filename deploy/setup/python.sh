@@ -16,11 +16,27 @@ ensure_venv() {
     want="$("$PYTHON" -V) $(sha256sum <"$ROOT/deploy/setup/requirements.lock")"
     own_dir "$VENV"
     done_with locked "$want" && [ -x "$VENV/bin/python" ] && return 0
+    remove_orphans
     say "making the virtual environment $VENV with $("$PYTHON" -V) (about 210 MB)"
     record "venv $VENV"
     logged venv "$PYTHON" -I -m venv --clear "$VENV" || die "no virtual environment"
     pip_install -r "$ROOT/deploy/setup/requirements.lock" || die "the locked packages could not be installed"
     mark_done locked "$want"
+}
+
+# Removes the environments of checkouts that are gone (a continuous integration leaves one each time); what was installed on the
+# machine for them is remembered here.
+remove_orphans() {
+    for state in "$BASE"/nodevet-setup-*; do
+        [ "$state" != "$STATE" ] && [ ! -L "$state" ] && [ -O "$state" ] || continue
+        checkout=$(sed -n 's|^link \(.*\)/.venv$|\1|p' "$state/changes" 2>/dev/null | tail -n 1)
+        [ -n "$checkout" ] && [ ! -e "$checkout" ] || continue
+        orphan=$BASE/nodevet-venv-${state##*/nodevet-setup-}
+        say "removing $orphan: its checkout $checkout is gone"
+        grep -E '^(package|disabled) ' "$state/changes" | while IFS= read -r line; do record "$line"; done
+        if [ ! -L "$orphan" ] && [ -O "$orphan" ]; then rm -rf "$orphan"; fi
+        rm -rf "$state"
+    done
 }
 
 # True when every user can reach and read the checkout: only then can a worker that gave up root import from it.
