@@ -83,11 +83,15 @@ class Commands:
         return found[name]
 
     def nodes(self) -> dict[str, NodeState]:
-        """Return every node by name, in one question."""
+        """Return every node by name, in one question; an answer without any node is a BadAnswer."""
         question = ("scontrol", "--all", "show", "node")
         if self.version() >= JSON_NODES:
-            return self._nodes((*question, "--json"), question)
-        return self._nodes(("sinfo", "--all", "--json") if self.version() >= JSON_SINFO else None, question)
+            found = self._nodes((*question, "--json"), question)
+        else:
+            found = self._nodes(("sinfo", "--all", "--json") if self.version() >= JSON_SINFO else None, question)
+        if not found:
+            raise BadAnswer(f"{' '.join(question)}: no node in the answer")
+        return found
 
     def drain(self, name: str, reason: str) -> None:
         """Let running jobs end and start no other on the node; a reason that stands there is overwritten."""

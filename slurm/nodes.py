@@ -40,18 +40,18 @@ def nodes_from_json(data: bytes) -> dict[str, NodeState]:
 
 
 def _items(data: bytes) -> list[object]:
-    """Take the nodes out of an answer, or raise what it complains of; an answer without any node is no answer."""
+    """Take the nodes out of an answer, or raise what it complains of."""
     try:
         answer = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BadAnswer(f"answer is not JSON: {error}") from error
     items = answer.get("nodes") if isinstance(answer, Mapping) else None
-    if isinstance(items, list) and items:
-        return items
     complaints = answer.get("errors") if isinstance(answer, Mapping) else None
-    if isinstance(complaints, list) and complaints:
+    if not items and isinstance(complaints, list) and complaints:
         raise error_for(" ".join(_complaint(complaint) for complaint in complaints[:5]), step="answer about nodes")
-    raise BadAnswer("answer holds no list of nodes")
+    if not isinstance(items, list):
+        raise BadAnswer("answer holds no list of nodes")
+    return items
 
 
 def _complaint(complaint: object) -> str:

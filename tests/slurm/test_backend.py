@@ -138,7 +138,7 @@ def test_sends_an_environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     }
 
 
-@pytest.mark.parametrize("answer", [b"", b"nonsense", b"{}", b'{"nodes": {}}', b"\xff\xfe"])
+@pytest.mark.parametrize("answer", [b"", b"nonsense", b"{}", b'{"nodes": {}}', b'{"nodes": []}', b"\xff\xfe"])
 @pytest.mark.parametrize("release", RELEASES)
 def test_an_answer_of_another_shape_is_our_trouble(release: str, answer: bytes) -> None:
     slurm = FakeSlurm(release)
