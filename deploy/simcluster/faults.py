@@ -33,12 +33,14 @@ XID_TEXT = {
 class Effects:
     """What one fault does: NVML state, files in place of the healthy ones, kernel messages, counters, a mount.
 
-    ``wear`` is added to counters once and stays after healing, as on hardware.
+    ``wear`` is added to counters once and stays after healing, as on hardware. ``kernel_healed`` is what the driver
+    logs when the repair has worked.
     """
 
     nvml: dict[str, str | int] = field(default_factory=dict)
     files: dict[str, Content] = field(default_factory=dict)
     kernel: list[tuple[int, str]] = field(default_factory=list)
+    kernel_healed: list[tuple[int, str]] = field(default_factory=list)
     wear: dict[str, int] = field(default_factory=dict)
     failed_units: frozenset[str] = frozenset()
     mount: tuple[str, str, float | None] | None = None
@@ -94,7 +96,10 @@ def gpu_reset_required(site: Site, *, gpu: int = 3) -> Effects:
     """A GPU answers but wants a reset: the recovery action says so, ECC counters do not."""
     address = site.board.gpu_bdf(gpu)
     lines = [(WARNING, xid_line(address, number, XID_TEXT[number])) for number in (95, 154)]
-    return Effects(nvml={f"gpu.{gpu}.recovery_action": 1}, kernel=lines)
+    cured = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    return Effects(
+        nvml={f"gpu.{gpu}.recovery_action": 1}, kernel=lines, kernel_healed=[(WARNING, xid_line(address, 154, cured))]
+    )
 
 
 @fault

@@ -126,7 +126,8 @@ class SimHost:
     def heal(self, fault: str | None = None, **target: Target) -> list[ActiveFault]:
         """End all faults, or those of one name, or the one on one target; return what was ended.
 
-        What the kernel has logged and what counters have counted stays, as on hardware.
+        What the kernel has logged and what counters have counted stays, as on hardware; a repair that the driver
+        reports is logged behind it.
         """
         if fault is not None and fault not in FAULTS:
             raise UnknownFault(f"fault {fault!r} is not known; known: {', '.join(sorted(FAULTS))}")
@@ -138,6 +139,8 @@ class SimHost:
                 self._end_mount(one)
             self._record.faults = after
             self._render(before, after)
+            for priority, text in (line for one in ended for line in self._effects(one).kernel_healed):
+                self._log(text, priority=priority)
         return ended
 
     def faults(self) -> list[ActiveFault]:

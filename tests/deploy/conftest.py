@@ -1,4 +1,4 @@
-"""The compiled stand-in and a simulated host, made once where that is safe."""
+"""The compiled stand-in and a simulated host, both made once."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def library(cache: Path) -> Path:
         pytest.skip(str(error))
 
 
-@pytest.fixture
-def host(library: Path, cache: Path, tmp_path: Path) -> Iterator[SimHost]:
-    """A healthy host of its own for each test."""
-    host = SimHost(tmp_path / "n1", "n1", cache=cache).create()
-    yield host
-    host.close()
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def veteran(library: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimHost]:
-    """A host that several tests break in turn; each must leave it healed."""
-    host = SimHost(tmp_path_factory.mktemp("host") / "n9", "n9", cache=cache).create()
+    """A host that many tests break in turn (a new one is a thousand files); each must leave it healed."""
+    host = SimHost(tmp_path_factory.mktemp("host") / "n1", "n1", cache=cache).create()
     yield host
     host.close()
+
+
+@pytest.fixture
+def host(veteran: SimHost) -> Iterator[SimHost]:
+    """A healthy host at the begin of a boot; what a test did to it is healed afterwards."""
+    veteran.reboot()
+    yield veteran
+    veteran.heal()

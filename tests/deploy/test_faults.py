@@ -33,8 +33,7 @@ def log_of(host: SimHost) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(FAULTS) - MOUNTS))
-def test_a_healed_host_is_as_before(veteran: SimHost, name: str) -> None:
-    host = veteran
+def test_a_healed_host_is_as_before(host: SimHost, name: str) -> None:
     before, log_before = picture(host), log_of(host)
     host.inject(name)
     struck = picture(host)
@@ -139,9 +138,8 @@ def test_making_a_host_again_keeps_its_boot_and_its_faults(host: SimHost, cache:
     ],
 )
 def test_a_fault_that_does_not_fit_is_refused_and_changes_nothing(
-    veteran: SimHost, name: str, target: dict[str, int | str], told: str
+    host: SimHost, name: str, target: dict[str, int | str], told: str
 ) -> None:
-    host = veteran
     before = picture(host)
     with pytest.raises(UnknownFault, match=told):
         host.inject(name, **target)

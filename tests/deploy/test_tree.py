@@ -24,8 +24,7 @@ def devices(root: Path, vendor: str, device: str) -> list[Path]:
     ]
 
 
-def test_pci_shows_gpus_switches_and_adapters(veteran: SimHost) -> None:
-    host = veteran
+def test_pci_shows_gpus_switches_and_adapters(host: SimHost) -> None:
     found = {
         kind: len(devices(host.sysroot, *kind))
         for kind in [("0x10de", "0x2330"), ("0x10de", "0x22a3"), ("0x15b3", "0x1021")]
@@ -39,8 +38,7 @@ def test_pci_shows_gpus_switches_and_adapters(veteran: SimHost) -> None:
     assert (gpu / "driver").is_dir()
 
 
-def test_configuration_space_leads_to_the_pci_express_link(veteran: SimHost) -> None:
-    host = veteran
+def test_configuration_space_leads_to_the_pci_express_link(host: SimHost) -> None:
     space = (devices(host.sysroot, "0x10de", "0x2330")[0] / "config").read_bytes()
     assert len(space) == 256
     assert struct.unpack_from("<HH", space) == (0x10DE, 0x2330)
@@ -53,8 +51,7 @@ def test_configuration_space_leads_to_the_pci_express_link(veteran: SimHost) -> 
     assert (link & 0xF, link >> 4 & 0x3F) == (5, 16)
 
 
-def test_adapters_and_their_ports_read_as_sysfs_writes_them(veteran: SimHost) -> None:
-    host = veteran
+def test_adapters_and_their_ports_read_as_sysfs_writes_them(host: SimHost) -> None:
     ports = sorted(host.sysroot.glob("sys/class/infiniband/*/ports/*"))
     assert [path.parent.parent.name for path in ports] == [f"mlx5_{index}" for index in range(8)]
     for path in ports:
@@ -68,8 +65,7 @@ def test_adapters_and_their_ports_read_as_sysfs_writes_them(veteran: SimHost) ->
     assert all(re.fullmatch(r"(?:[0-9a-f]{4}:){3}[0-9a-f]{4}\n", guid) for guid in guids)
 
 
-def test_mount_table_lines_have_every_field(veteran: SimHost) -> None:
-    host = veteran
+def test_mount_table_lines_have_every_field(host: SimHost) -> None:
     lines = (host.sysroot / "proc/self/mountinfo").read_text().splitlines()
     table = {}
     for line in lines:
@@ -81,8 +77,7 @@ def test_mount_table_lines_have_every_field(veteran: SimHost) -> None:
     assert all((host.sysroot / where.lstrip("/")).is_dir() for where in table)
 
 
-def test_the_boot_is_told_alike_everywhere(veteran: SimHost) -> None:
-    host = veteran
+def test_the_boot_is_told_alike_everywhere(host: SimHost) -> None:
     identity = host.identity
     assert (host.sysroot / "proc/sys/kernel/random/boot_id").read_text().strip() == identity.boot_id
     assert f"btime {identity.btime}" in (host.sysroot / "proc/stat").read_text()
@@ -99,8 +94,7 @@ def test_every_kernel_record_has_the_form_of_dev_kmsg(host: SimHost) -> None:
     assert records[-1].startswith("13,")
 
 
-def test_device_files_carry_the_minors_that_nvml_tells(veteran: SimHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = veteran
+def test_device_files_carry_the_minors_that_nvml_tells(host: SimHost, monkeypatch: pytest.MonkeyPatch) -> None:
     names = sorted(path.name for path in (host.sysroot / "dev").glob("nvidia[0-9]*"))
     assert names == [f"nvidia{minor}" for minor in range(8)]
     if may_make_devices():
@@ -109,8 +103,7 @@ def test_device_files_carry_the_minors_that_nvml_tells(veteran: SimHost, monkeyp
         assert (os.major(status.st_rdev), os.minor(status.st_rdev)) == (195, 5)
 
 
-def test_nvml_pci_and_proc_speak_of_the_same_gpus(veteran: SimHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = veteran
+def test_nvml_pci_and_proc_speak_of_the_same_gpus(host: SimHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODEVET_SIM_NVML", str(host.nvml.path))
     ctypes.CDLL(str(host.nvml_library), ctypes.RTLD_GLOBAL)
     pynvml.nvmlInit()
@@ -137,7 +130,6 @@ def test_two_hosts_have_different_gpus_and_the_same_name_gives_the_same_ones(
     assert host.identity.boot_id != before.boot_id
 
 
-def test_a_simulated_node_says_so_where_an_operator_looks(veteran: SimHost) -> None:
-    host = veteran
+def test_a_simulated_node_says_so_where_an_operator_looks(host: SimHost) -> None:
     for path in ("etc/nodevet-simulated", "proc/version", "sys/class/dmi/id/product_name", "etc/os-release"):
         assert "simulat" in (host.sysroot / path).read_text().lower()
