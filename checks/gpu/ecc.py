@@ -39,7 +39,7 @@ SRAM = code(
 
 @check(lane="nvml", interval=60, timeout=5.0, codes=(UNCORRECTED, NO_REMAP, SRAM, GPU_UNANSWERED))
 def gpu_ecc(host: Host) -> Iterator[Finding]:
-    """Uncorrected errors of each GPU; corrected ones are only kept as numbers.
+    """Uncorrected errors of each GPU; those of earlier loads of the driver are only kept as a number.
 
     Limits: 0 uncorrected since driver load (NVIDIA's GPU memory error guide); the SRAM threshold is the device's own.
     Confirm by hand: ``nvidia-smi -q -d ECC``.
@@ -56,8 +56,8 @@ def gpu_ecc(host: Host) -> Iterator[Finding]:
         elif ecc.volatile_uncorrected:
             made = UNCORRECTED if _remaps(nvml, gpu) else NO_REMAP
             yield made(gpu.target, uuid=gpu.uuid, **numbers)
-        elif ecc.aggregate_uncorrected or ecc.volatile_corrected:
-            yield ok(gpu.target, "no new uncorrected error", corrected=ecc.volatile_corrected, **numbers)
+        elif ecc.aggregate_uncorrected:
+            yield ok(gpu.target, "no new uncorrected error", **numbers)
     yield from trouble
 
 

@@ -102,7 +102,8 @@ def gpu_health(host: Host) -> Iterator[Finding]:
     gpus = nvml.gpus()
     dead = {d.bdf for d in pci_gpus(host) if d.dead}
     named = _named(host, gpus)
-    faults = {g.index: _fault(nvml, g) for g in gpus}
+    asked = {g.index: _basics(nvml, g) for g in gpus}
+    faults = {index: fault for index, (fault, _) in asked.items()}
     alike = len(gpus) > 1 and len(set(faults.values())) == 1 and faults[gpus[0].index] in _ALIKE
     waiting = host.kept("gpu_health", dict[str, tuple[float, int]])
     for gpu in gpus:
@@ -115,7 +116,7 @@ def gpu_health(host: Host) -> Iterator[Finding]:
             yield _doubtful(host, waiting, gpu, target, fault, alike=alike, siblings=siblings)
         else:
             waiting.pop(target, None)
-            yield from _answered(nvml, gpu, target, fault)
+            yield from _answered(gpu, target, *asked[gpu.index])
     for bdf in sorted(dead):
         yield LOST(bdf, sign="its PCI configuration reads all ones and the driver no longer lists it")
 
@@ -131,17 +132,23 @@ def _named(host: Host, gpus: Sequence[Gpu]) -> dict[int, str]:
     return named
 
 
-def _fault(nvml: Nvml, gpu: Gpu) -> Fault | None:
-    """The first fault that a basic question meets; what is not supported is none."""
+def _basics(nvml: Nvml, gpu: Gpu) -> tuple[Fault | None, int]:
+    """The first fault that a basic question meets, and the recovery action; what is not supported is none."""
+    action = 0
     if gpu.fault is not None:
-        return gpu.fault
-    for question in (nvml.recovery_action, nvml.ecc, nvml.remap, nvml.temperature):
+        return gpu.fault, action
+    try:
+        action = nvml.recovery_action(gpu)
+    except NvmlError as error:
+        if error.fault is not Fault.NOT_SUPPORTED:
+            return error.fault, action
+    for question in (nvml.ecc, nvml.remap, nvml.temperature):
         try:
             question(gpu)
         except NvmlError as error:
             if error.fault is not Fault.NOT_SUPPORTED:
-                return error.fault
-    return None
+                return error.fault, action
+    return None, action
 
 
 def _doubtful(
@@ -155,7 +162,7 @@ def _doubtful(
     siblings: int,
 ) -> Finding:
     """A lost GPU is lost; any other doubt needs time and siblings that answer; all alike proves nothing."""
-    sign = fault.name.lower().replace("_", " ") if fault else ""
+    sign = str(fault)
     if alike:
         return UNSURE(target, sign=sign, why="all GPUs alike and the PCI bus does not confirm it", uuid=gpu.uuid)
     if fault is Fault.GPU_IS_LOST:
@@ -168,25 +175,16 @@ def _doubtful(
     return UNSURE(target, sign=sign, why=f"for {seconds:.0f} of {STAYS:.0f} s", uuid=gpu.uuid)
 
 
-def _answered(nvml: Nvml, gpu: Gpu, target: str, fault: Fault | None) -> Iterator[Finding]:
-    """What a GPU that answers wants: its explicit fault, else its recovery action."""
-    if fault is Fault.RESET_REQUIRED:
+def _answered(gpu: Gpu, target: str, fault: Fault | None, action: int) -> Iterator[Finding]:
+    """What a GPU that answers wants: its explicit fault, and its recovery action."""
+    if fault is Fault.RESET_REQUIRED and not action:
         yield RESET(target, sign="the driver says so", uuid=gpu.uuid)
     elif fault is Fault.CORRUPTED_INFOROM:
         yield INFOROM(target, uuid=gpu.uuid)
     elif fault is Fault.NO_PERMISSION:
         yield NO_PERMISSION(target)
-    elif fault is not None:
-        yield UNSURE(target, sign=fault.name.lower().replace("_", " "), why="not an answer about the GPU")
-    else:
-        yield from _recovery(nvml, gpu, target)
-
-
-def _recovery(nvml: Nvml, gpu: Gpu, target: str) -> Iterator[Finding]:
-    try:
-        action = nvml.recovery_action(gpu)
-    except NvmlError:
-        return
+    elif fault not in (None, Fault.RESET_REQUIRED):
+        yield UNSURE(target, sign=str(fault), why="not an answer about the GPU")
     if action:
         # An action newer than we are holds new work as a reset would.
         made = _ACTIONS.get(action, RESET)

@@ -94,6 +94,7 @@ class _PyNvml:
 
         self._lib: Any = pynvml
         self._handles: dict[int, Any] = {}
+        self._known: dict[int, Gpu] = {}
         with _answers():
             self._lib.nvmlInit()
 
@@ -108,7 +109,10 @@ class _PyNvml:
             return str(self._lib.nvmlSystemGetDriverVersion())
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """Every GPU, listed anew; one that does not answer carries its fault and hides no other."""
+        """Every GPU, listed anew; one that does not answer carries its fault and hides no other.
+
+        What never changes of a GPU is asked once; handle and UUID prove each time that it is still that one.
+        """
         with _answers():
             count = int(self._lib.nvmlDeviceGetCount())
         return tuple(self._gpu(index) for index in range(count))
@@ -132,13 +136,18 @@ class _PyNvml:
                     faults.append(error.fault)
                 return None
 
-        pci = ask(self._lib.nvmlDeviceGetPciInfo)
-        uuid, minor = ask(self._lib.nvmlDeviceGetUUID), ask(self._lib.nvmlDeviceGetMinorNumber)
-        serial, name = ask(self._lib.nvmlDeviceGetSerial), ask(self._lib.nvmlDeviceGetName)
+        uuid = _text(ask(self._lib.nvmlDeviceGetUUID))
+        known = self._known.get(index)
+        if known is not None and known.uuid == uuid:
+            return known
+        pci, minor = ask(self._lib.nvmlDeviceGetPciInfo), ask(self._lib.nvmlDeviceGetMinorNumber)
+        serial, name = _text(ask(self._lib.nvmlDeviceGetSerial)), _text(ask(self._lib.nvmlDeviceGetName))
         bdf = normal_bdf(_text(pci.busId)) if pci is not None else ""
-        known = None if minor is None else int(minor)
-        fault = faults[0] if faults else None
-        return Gpu(index, _text(uuid), bdf, known, _text(serial), _text(name), fault)
+        number = None if minor is None else int(minor)
+        gpu = Gpu(index, uuid, bdf, number, serial, name, faults[0] if faults else None)
+        if not faults and uuid and bdf:
+            self._known[index] = gpu
+        return gpu
 
     def _handle(self, gpu: Gpu) -> Any:
         if gpu.index not in self._handles:
@@ -156,13 +165,12 @@ class _PyNvml:
         return int(value.value.uiVal)
 
     def ecc(self, gpu: Gpu) -> Ecc:
-        """Error counters; the SRAM threshold only where the driver gives it."""
+        """Uncorrected errors; the SRAM threshold only where the driver gives it."""
         lib, handle = self._lib, self._handle(gpu)
         with _answers():
             volatile = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 0))
-            corrected = int(lib.nvmlDeviceGetTotalEccErrors(handle, 0, 0))
             aggregate = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 1))
-        return Ecc(volatile, corrected, aggregate, self._sram(handle))
+        return Ecc(volatile, aggregate, self._sram(handle))
 
     def _sram(self, handle: Any) -> bool | None:
         if not hasattr(self._lib, "c_nvmlEccSramErrorStatus_v1_t"):

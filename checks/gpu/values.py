@@ -22,6 +22,9 @@ class Fault(Enum):
     OTHER = 998
     UNKNOWN = 999
 
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", " ")
+
     @classmethod
     def of(cls, number: int) -> Fault:
         """The fault of an NVML return code; one that we do not know is OTHER."""
@@ -37,7 +40,7 @@ class NvmlError(Exception):
     """NVML did not answer a question."""
 
     def __init__(self, fault: Fault, text: str = "") -> None:
-        super().__init__(text or fault.name.lower().replace("_", " "))
+        super().__init__(text or str(fault))
         self.fault = fault
 
 
@@ -64,10 +67,9 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Ecc:
-    """Uncorrected and corrected memory errors since the driver was loaded and over the GPU's life."""
+    """Uncorrected memory errors since the driver was loaded and over the GPU's life."""
 
     volatile_uncorrected: int = 0
-    volatile_corrected: int = 0
     aggregate_uncorrected: int = 0
     sram_threshold_exceeded: bool | None = None
 

@@ -27,9 +27,8 @@ def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Dec
     wanted = [(f, _action(f, r, context)) for f, r in acting if not r.shadow]
     action: Action = max((a for _, a in wanted), key=_WEIGHT.__getitem__, default=_NOTHING)
     # A part says more than the node as a whole: "gpu_lost 0000:5d:00.0" stands before "gpu_count_low node".
-    causes = sorted((f for f, a in wanted if a == action), key=lambda f: (f.target == "node", f.code, f.target))
-    if action == "admit":
-        causes = []
+    one_each = {(f.target == "node", f.code, f.target): f for f, a in reversed(wanted) if a == action}
+    causes = [one_each[key] for key in sorted(one_each)] if action != "admit" else []
     return Decision(
         verdict=verdict(fresh, context),
         wanted=action,

@@ -24,7 +24,7 @@ RESET = code(
     "gpu_xid_reset",
     "fail",
     "node",
-    "Xid {xid} {name}: {text}",
+    "Xid {xid} {name}",
     explain="NVIDIA's catalogue asks for a reset of the GPU. Confirm: `dmesg | grep -i xid`, "
     "`nvidia-smi -q -i <pci id> | grep -i recovery`. Do: let jobs end, reset the GPU or reboot; a line of the driver "
     "that the recovery action is none again, or that it was loaded anew, ends the finding.",
@@ -33,7 +33,7 @@ REPLACE = code(
     "gpu_xid_replace",
     "fail",
     "node",
-    "Xid {xid} {name}: {text}",
+    "Xid {xid} {name}",
     explain="NVIDIA's catalogue asks for a replacement. Confirm: `nvidia-smi -q -d ROW_REMAPPER,ECC -i <pci id>`. "
     "Do: replace the GPU.",
 )
@@ -41,7 +41,7 @@ NVLINK = code(
     "gpu_xid_nvlink",
     "fail",
     "node",
-    "Xid {xid} {name}, fatal: {text}",
+    "Xid {xid} {name}, fatal",
     explain="After a fatal NVLink error every pair of GPUs in this node may hang although NVML says all is well. "
     "Confirm: `dmesg | grep -i xid`, an all-reduce over all GPUs. Do: let jobs end, reset all GPUs or reboot.",
 )
@@ -77,6 +77,7 @@ UNREADABLE = code(
 )
 OVERRUN = code("kernel_log_overrun", "unknown", "self", "kernel log ran over, some records were never seen")
 
+# A fault's message may become a public reason: the table's words only, the line itself is evidence.
 _OURS = (RESET, REPLACE, NVLINK, WARN, JOB)
 BURST = 1.0
 """Lines of one Xid and GPU within this many seconds are one event."""

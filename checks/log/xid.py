@@ -15,6 +15,7 @@ NVLINK5 = range(144, 151)
 _LINE = re.compile(r"NVRM: Xid \((?P<where>.{1,64}?)\)?: (?P<number>\d{1,6})\b(?P<rest>.*)", re.DOTALL)
 _FALLEN = re.compile(r"NVRM: (?:The )?GPU (?:at )?(?P<where>[0-9A-Fa-f:.]{4,20}):? .{0,40}?fallen off the bus")
 _PID = re.compile(r",? ?pid='?(\d{1,10})\b")
+_WHO = re.compile(r"pid='?(?:\d{1,10}|<unknown>)'?, (?:name=[^,]{0,64}, ?)?")
 _LINK = re.compile(
     r"(?P<unit>[A-Z][A-Z0-9_/ ]{1,40}?) (?P<severity>Fatal|Nonfatal|Non-fatal) XC-?\d+ i-?\d+ Link (?P<link>-?\d{1,3})"
     r"(?: \((?P<words>0x[0-9a-fA-F]{1,8}(?: 0x[0-9a-fA-F]{1,8}){0,7}))?"
@@ -28,8 +29,9 @@ _QUIET_LINK_REASONS = (0x26, 0x28)
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """One event; ``part`` is the GPC and TPC an Xid 13 names, ``cause`` the earlier Xid a victim names.
+    """One event; ``text`` is the driver's, without process id and name.
 
+    ``part`` is the GPC and TPC an Xid 13 names, ``cause`` the earlier Xid a victim names.
     ``fatal`` is set for the NVLink5 numbers 144 to 150, ``action`` for 154.
     """
 
@@ -74,7 +76,7 @@ def parse_xid(text: str) -> Xid | None:
     return Xid(
         bdf=bdf,
         number=number,
-        text=rest.lstrip(", ")[:200],
+        text=_WHO.sub("", rest.lstrip(", "), count=1)[:200],
         pid=int(pid.group(1)) if pid else None,
         part=f"GPC {part.group(1)}, TPC {part.group(2)}" if part and number == 13 else "",
         cause=int(cause.group(1)) if cause else None,

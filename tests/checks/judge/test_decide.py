@@ -176,6 +176,12 @@ def test_the_reason_names_part_and_problem_and_how_many_more() -> None:
     assert "node failed its health check" in decision.user_message
 
 
+def test_one_problem_seen_by_two_checks_is_one_cause() -> None:
+    """E102: two detectors, one verdict."""
+    decision = decide([finding("lost"), finding("lost", check="d")], POLICY, Context("prolog", NOW))
+    assert decision.reason == f"lost {GPU}: is bad"
+
+
 def test_hostile_text_is_cleaned_and_bounded() -> None:
     """E99: no control character, no newline, no endless line."""
     text = 'rock\'n roll $(reboot) "x" \n\x1b[31m\u202e' + "y" * 4000

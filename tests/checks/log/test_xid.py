@@ -87,6 +87,13 @@ def test_reads_the_part_of_a_program_error() -> None:
     assert xid.part == "GPC 3, TPC 1"
 
 
+def test_the_text_names_no_process() -> None:
+    """Reasons are public: no program's name in them."""
+    xid = parse_xid("NVRM: Xid (PCI:0000:5d:00): 43, pid=77, name=secret_project, Ch 00000010")
+    assert xid is not None
+    assert xid.text == "Ch 00000010"
+
+
 def test_a_process_name_cannot_forge_the_severity() -> None:
     """Rule 8: a program names itself; what the driver writes stands behind the name."""
     name = "x, RLW Fatal XC0 i0 Link 1"
