@@ -11,6 +11,7 @@ from deploy.simcluster.slurm_lab import SlurmLab
 from slurm import errors
 from slurm.commands import Commands, Ended
 from slurm.ownership import OurRecord, Result, drain_if_free, replace_prolog_error, resume_if_ours
+from slurm.proof import prove_writes
 from slurm.reason import Owner, owner_of
 from tests.cluster.cluster import Cluster
 from tests.slurm.contract import OURS, Contract
@@ -37,6 +38,8 @@ def test_an_ordinary_user_may_not_drain(cluster: Cluster) -> None:
     assert backend.node("n2").base == "IDLE"
     with pytest.raises(errors.PermissionDenied):
         backend.drain("n2", OURS)
+    with pytest.raises(errors.PermissionDenied):
+        prove_writes(backend)
     assert drain_if_free(backend, "n2", OURS).result is Result.FAILED
 
 

@@ -9,6 +9,7 @@ import pytest
 from slurm.backend import Backend
 from slurm.errors import BadRequest, InvalidTransition, NotFound
 from slurm.ownership import OurRecord, Result, drain_if_free, replace_prolog_error, resume_if_ours
+from slurm.proof import prove_writes
 from slurm.reason import Owner, compose, compose_person, owner_of
 
 OURS = compose("gpu_lost", "GPU 3 (0000:5d:00.0) fell off the bus; Xid 79", token="7f3a9c")
@@ -103,6 +104,10 @@ class Contract:
             world.backend.requeue(99999)
         with pytest.raises(BadRequest):
             world.backend.job(-1)
+
+    def test_proves_that_it_may_write_without_writing(self, world: World) -> None:
+        """E07, E107: a drain that cannot be done must be known before it is needed."""
+        prove_writes(world.backend)
 
     def test_reads_limits_and_pings(self, world: World) -> None:
         limits = world.backend.limits()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slurm import commands, errors
 from slurm.commands import Commands, Ended
 from slurm.job import job_from_columns
+from slurm.proof import prove_writes
 from tests.slurm.contract import OURS, Contract
 from tests.slurm.fake import FakeJob, FakeSlurm
 from tests.slurm.recorded import RELEASES
@@ -192,3 +193,13 @@ def test_a_job_with_a_list_too_long_for_its_column() -> None:
     job = slurm.backend.job(7)
     assert job is not None
     assert job.nodelist is None
+
+
+def test_a_lack_of_rights_is_proved(slurm: FakeSlurm) -> None:
+    """E07: an account that may not drain is told so at the start, not at the first bad node."""
+    slurm.refuse["scontrol update"] = Ended(1, b"", b"slurm_update error: Invalid user id")
+    with pytest.raises(errors.PermissionDenied):
+        prove_writes(slurm.backend)
+    slurm.refuse["scontrol update"] = Ended(0, b"", b"")
+    with pytest.raises(errors.SlurmError, match="which should not exist"):
+        prove_writes(slurm.backend)
