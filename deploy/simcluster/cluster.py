@@ -40,6 +40,7 @@ class Options:
     gpus: int = 8
     profile: str = "hgx-h100"
     interval: float = 2.0
+    prolog_age: float = 1.0
     poll: float = 1.0
     slurm_conf: str = ""
     policy: str = ""
@@ -134,7 +135,7 @@ class SimCluster:
         home = self.base / "server"
         if not home.exists():
             self._first_start(home)
-        argv = [sys.executable, "-I", "-m", "daemon", "server", "--config", home / "server.toml"]
+        argv: list[str | Path] = [sys.executable, "-I", "-m", "daemon", "server", "--config", home / "server.toml"]
         self._spawn("server", argv, user=SERVER_USER)
         self.wait_for(self._ready, 30.0, lambda: f"server is not ready; see {self.base}/log/server.log")
 
@@ -206,7 +207,7 @@ class SimCluster:
         config = folder / "nodevet.toml"
         if not config.exists():
             config.write_text(self._agent_config(name, folder))
-        argv = [sys.executable, "-I", "-m", "daemon", "agent", "--config", config]
+        argv: list[str | Path] = [sys.executable, "-I", "-m", "daemon", "--config", config, "agent"]
         self._spawn(f"agent-{name}", argv)
 
     def _agent_config(self, name: str, folder: Path) -> str:
@@ -216,7 +217,7 @@ class SimCluster:
             f"# SIMULATED hardware, real agent\n[agent]\ncluster = {json.dumps(CLUSTER)}\nnode = {json.dumps(name)}\n"
             f'socket = "{folder}/agent.sock"\nstate = "{folder}/state"\nmarks = "{folder}/marks"\n'
             f'stop_file = "{self.base}/STOP"\npolicy_dir = "{self.base}/policy.d"\n'
-            f'gres_conf = "{self.lab.conf.parent}/gres.conf"\n'
+            f'gres_conf = "{self.lab.conf.parent}/gres.conf"\nprolog_age = {self.options.prolog_age}\n'
             f'[central]\nurl = "{self.url}"\ntoken_file = "{folder}/token"\npoll_wait = 10\n'
             f'[host]\nroot = "{host.sysroot}"\nkmsg = "{host.kmsg}"\nnvml_library = "{host.nvml_library}"\n'
             f'simulated = true\n[slurm]\nconf = "{self.lab.conf}"\n{paced}'
@@ -285,4 +286,3 @@ def _paced() -> list[str]:
 def new_base() -> Path:
     """A fresh, short, readable directory for a cluster."""
     return short_base("nv-sim-")
-
