@@ -193,6 +193,12 @@ class Lane:
         if hang.worker is None and hang.sight is not None and not hang.sight.alive:
             self._free(hang)
 
+    def rest(self) -> None:
+        """Let an idle worker go, for a lane that is needed once in a while; the next question has a new one."""
+        if self._worker and not (self.hang or self._waiting or self._lock.locked()):
+            self._worker.leave()
+            self._worker = None
+
     def close(self) -> None:
         """Let the worker go; a stuck one is asked to end and never waited for."""
         if self._timer:

@@ -169,6 +169,8 @@ class LanePool:
             return await self.call(MEMORY, f"daemon.lanes.memory:{verb}", arguments, timeout=MEMORY_LIMIT)
         except LaneError:
             return None
+        finally:
+            self._lane(MEMORY).rest()
 
     async def _recall(self) -> None:
         if self._directory is None:

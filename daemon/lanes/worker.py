@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import socket
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from checks import CHECKS, Host
-from checks.profile import typed_options
+from checks.catalog import option_types
 from checks.runner import run_check
 from daemon.lanes.wire import REPLY_LIMIT, REQUEST_LIMIT, HostSpec, Reply, Request, framed, receive_message
 
@@ -17,6 +18,7 @@ CALLABLE = ("daemon.", "checks.")
 # Made once, before the fork, and shared by all lanes.
 _decoder = msgspec.msgpack.Decoder(Request)
 _encoder = msgspec.msgpack.Encoder()
+_types: dict[str, dict[str, Any]] = {}
 
 
 def serve(sock: socket.socket, host: Host) -> None:
@@ -44,10 +46,28 @@ def answer(request: Request, host: Host) -> Reply:
         declared = CHECKS.get(request.name)
         if declared is None:
             return Reply(id=request.id, error=f"check {request.name} is not known to the lane")
-        options = typed_options(request.name, request.options, where="lane")
+        options = {name: _typed(request.name, name, value) for name, value in request.options.items()}
         return Reply(id=request.id, outcome=run_check(declared, host, options, manual=request.manual))
     except Exception as error:
         return Reply(id=request.id, error=f"{type(error).__name__}: {error}"[:500])
+
+
+def prepare() -> None:
+    """Work out the types of all options before the fork: done in each lane it would cost a MiB each."""
+    for name, declared in CHECKS.items():
+        try:
+            _types[name] = option_types(declared)
+        except Exception:
+            # A site's check with a type that does not exist: its settings are refused when they are given.
+            continue
+
+
+def _typed(check: str, option: str, value: object) -> object:
+    """The agent sends converted values; only what has no form of its own on the way (a tuple) is made again."""
+    known = _types.get(check, {})
+    if option not in known:
+        raise ValueError(f"check {check} has no setting {option!r}")
+    return value if isinstance(value, str | int | float | None) else msgspec.convert(value, known[option])
 
 
 def _call(request: Request, host: Host) -> object:

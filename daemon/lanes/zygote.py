@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from checks import Host
+from checks import Host, catalog
 from daemon.lanes import process, worker
 from daemon.lanes.wire import ForkRequest, HostSpec, ZygoteNews
 
@@ -41,6 +41,10 @@ class Zygote:
         loop = sys.modules.get("asyncio.events")
         if threading.active_count() > 1 or (loop is not None and loop._get_running_loop() is not None):
             raise RuntimeError("zygote: to be started before any thread or event loop exists")
+        # What both sides need is made once, and no collection copies it by touching it.
+        _load_checks()
+        gc.collect()
+        gc.freeze()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
         pid = os.fork()
@@ -74,23 +78,29 @@ def _live(parent: int, control: socket.socket, spec: HostSpec, preload: tuple[st
 
 def _preload(modules: tuple[str, ...]) -> str:
     """Import what lanes need; a site's broken check is reported, never fatal."""
-    from checks import catalog
-
     failed = []
     for name in ("pynvml", "daemon.lanes.memory", "daemon.lanes.watch", *modules):
         try:
             importlib.import_module(name)
         except Exception as error:
             failed.append(f"{name}: {type(error).__name__}: {error}")
-    try:
-        # What the modules above declared must be known too, also when our parent had asked before.
-        catalog.load.cache_clear()
-        catalog.load()
-    except Exception as error:
-        failed.append(f"checks: {type(error).__name__}: {error}")
+    # What the modules above declared must be known too.
+    catalog.load.cache_clear()
+    if trouble := _load_checks():
+        failed.append(trouble)
+    worker.prepare()
     gc.collect()
     gc.freeze()
     return "; ".join(failed)
+
+
+def _load_checks() -> str:
+    """Import every check; a site's broken one is told, never fatal."""
+    try:
+        catalog.load()
+    except Exception as error:
+        return f"checks: {type(error).__name__}: {error}"
+    return ""
 
 
 def _serve(control: socket.socket, host: Host, error: str) -> None:

@@ -174,3 +174,23 @@ def test_a_zygote_starts_only_before_threads_and_loops() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+def test_the_lane_that_writes_down_rests_afterwards(fifo: Path, tmp_path: Path) -> None:
+    async def body(pool: LanePool) -> None:
+        await _two_lanes(pool, fifo, tmp_path)
+        await later(lambda: "nv-memory" not in _names(pool), "the memory lane kept its worker")
+        assert {"nv-nvml", "nv-fs:/scratch", "nv-control"} <= _names(pool)
+
+    def _names(pool: LanePool) -> set[str]:
+        children = Path(f"/proc/{ancestor[0]}/task/{ancestor[0]}/children").read_text().split()
+        return {Path(f"/proc/{pid}/comm").read_text().strip() for pid in children if not gone(int(pid))}
+
+    ancestor: list[int] = []
+
+    async def found(pool: LanePool) -> None:
+        finding = only((await pool.run(instance("answer", lane="nvml"))).findings)
+        ancestor.append(int(finding.evidence["ppid"] or 0))
+        await body(pool)
+
+    with_pool(found, tmp_path)
