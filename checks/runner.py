@@ -57,6 +57,10 @@ def _findings(declared: Check, host: Host, options: dict[str, object], manual: b
                 break
     except Skip as skip:
         return [*found, NOT_APPLICABLE(target, reason=str(skip))]
+    except PermissionError as error:
+        if host.privileged or host.redirected:
+            return [*found, CHECK_ERROR(target, check=declared.name, error=f"PermissionError: {error}")]
+        return [*found, NEEDS_ROOT(target) if manual else NO_ROOT(target, check=declared.name)]
     except Exception as error:
         name = type(error).__name__
         return [*found, CHECK_ERROR(target, check=declared.name, error=f"{name}: {error}")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
+from checks.gpu.nvml import LIBRARIES
 from checks.gpu.pci import has_nvidia
 from checks.gpu.values import Fault, NvmlError
 from checks.host import Host
@@ -14,7 +15,7 @@ MISMATCH = code(
     "gpu_driver_mismatch",
     "fail",
     "node",
-    "driver library does not match the loaded kernel module {module}",
+    "driver library {library} does not match the loaded kernel module {module}",
     explain="A new driver was installed under a running kernel module: running jobs go on, new ones cannot start. "
     "Confirm: `nvidia-smi` says version mismatch; compare /proc/driver/nvidia/version with the installed package. "
     "Do: let jobs end, reboot.",
@@ -61,6 +62,7 @@ VERSION = code(
 def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[Finding]:
     """Driver and library open together; ``expected`` GPUs make a missing driver a fault, 0 leaves it alone.
 
+    The library we hold open goes on working after an upgrade, so the installed one is compared with the module too.
     Confirm by hand: ``nvidia-smi``, ``cat /proc/driver/nvidia/version``. A driver that never answers is judged by
     the lane, as ``gpu_driver_hung``.
     """
@@ -71,7 +73,11 @@ def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[
     except NvmlError as error:
         yield _judge(host, error, expected)
         return
-    if version and driver != version:
+    module = _module(host)
+    library = next((v for v in (driver, _installed(host, module)) if module and v and v != module), "")
+    if library:
+        yield MISMATCH("node", module=module, library=library)
+    elif version and driver != version:
         yield VERSION("node", driver=driver, version=version)
 
 
@@ -80,8 +86,8 @@ def _judge(host: Host, error: NvmlError, expected: int) -> Finding:
     module = _module(host)
     fault = error.fault
     if fault is Fault.DRIVER_MISMATCH:
-        return MISMATCH("node", module=module or "unknown")
-    if fault is Fault.LIBRARY_NOT_FOUND and (module or expected):
+        return MISMATCH("node", module=module or "unknown", library=_installed(host, module) or "unknown")
+    if fault is Fault.LIBRARY_NOT_FOUND and (_loaded(host) or expected):
         return LIBRARY("node", error=str(error), module=module)
     if fault is Fault.DRIVER_NOT_LOADED and expected:
         return NOT_LOADED("node", expected=expected)
@@ -99,4 +105,22 @@ def _module(host: Host) -> str:
     except (OSError, IndexError):
         return ""
     words = first.split()
-    return next((w for w in words if w[0].isdigit() and "." in w), "unknown")
+    return next((w for w in words if w[0].isdigit() and "." in w), "")
+
+
+def _loaded(host: Host) -> bool:
+    return host.path("/proc/driver/nvidia/version").exists()
+
+
+def _installed(host: Host, module: str) -> str:
+    """Version of the library that a new program would load, by the name its link points to; empty when not told.
+
+    Where several are installed and one of them fits the module, that one is meant.
+    """
+    found = []
+    for folder in LIBRARIES:
+        link = host.path(f"{folder}/libnvidia-ml.so.1")
+        if link.is_symlink():
+            found.append(link.readlink().name.partition(".so.")[2])
+    versions = [v for v in found if v[:1].isdigit() and "." in v]
+    return module if module in versions else next(iter(versions), "")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SLOWDOWN = 1
 _LINKS = 18
-_LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
 
 class Nvml(Protocol):
@@ -64,7 +64,7 @@ def _preload(path: Path) -> None:
 
 def _refuse_empty(host: Host) -> None:
     """An empty driver library is the fault itself; the loader would only say "not found"."""
-    for folder in _LIBRARIES:
+    for folder in LIBRARIES:
         path = host.path(f"{folder}/libnvidia-ml.so.1")
         try:
             if path.stat().st_size == 0:

@@ -129,6 +129,8 @@ def kernel_xid(
     try:
         reading = state.log.read(host.boot_id(), host.uptime())
     except OSError as error:
+        if isinstance(error, PermissionError) and not host.privileged:
+            raise
         yield UNREADABLE("node", error=f"{path.name}: {error.strerror or error}")
         return
     if reading.overrun:

@@ -96,6 +96,26 @@ def test_whatever_a_check_raises_is_our_own_trouble(plant: Plant) -> None:
     assert "\x1b" not in outcome.findings[1].message
 
 
+class Unprivileged(Host):
+    """The live node seen by an ordinary user."""
+
+    privileged = False  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(("manual", "expected"), [(True, ("skipped", "needs_root")), (False, ("unknown", "no_root"))])
+def test_what_only_root_may_read_is_skipped_by_hand_and_unknown_to_the_agent(
+    manual: bool, expected: tuple[str, str]
+) -> None:
+    """E43: DESIGN 4, run by an ordinary user."""
+
+    def forbidden(host: Host):  # type: ignore[no-untyped-def]
+        yield from ()
+        raise PermissionError(13, "Permission denied")
+
+    (found,) = run_check(_declared(forbidden), Unprivileged(), manual=manual).findings
+    assert (found.status, found.code) == expected
+
+
 def test_silence_is_ok_and_everything_is_stamped(plant: Plant) -> None:
     def silent(host: Host, *, paths: tuple[str, ...] = ()):  # type: ignore[no-untyped-def]
         yield from ()

@@ -91,6 +91,32 @@ def test_another_version_than_the_profiles_is_a_warning(plant: Plant) -> None:
     assert (found.code, found.status, found.blame) == ("gpu_driver_version", "warn", "config")
 
 
+LIB = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+
+
+@pytest.mark.parametrize(
+    ("links", "driver", "expected"),
+    [
+        ({LIB: "-> libnvidia-ml.so.550.54.15"}, "550.54.15", []),
+        ({LIB: "-> libnvidia-ml.so.580.95.05"}, "550.54.15", ["gpu_driver_mismatch"]),
+        (
+            {LIB: "-> libnvidia-ml.so.580.95.05", "/usr/lib64/libnvidia-ml.so.1": "-> libnvidia-ml.so.550.54.15"},
+            "550.54.15",
+            [],
+        ),
+        ({LIB: "-> stand-in.so"}, "550.54.15", []),
+        ({}, "580.95.05", ["gpu_driver_mismatch"]),
+        ({}, "550.54.15", []),
+    ],
+)
+def test_an_upgrade_under_a_held_library_is_seen(
+    plant: Plant, links: dict[str, str], driver: str, expected: list[str]
+) -> None:
+    """E50: the resident process goes on working while no new program can start."""
+    host = plant(pci_tree() | MODULE | links, nvml=FakeNvml([], driver))
+    assert [f.code for f in gpu_driver(host)] == expected
+
+
 def test_says_nothing_of_a_driver_that_answers(plant: Plant) -> None:
     assert list(gpu_driver(plant(pci_tree(), nvml=h100s()), expected=8)) == []
 

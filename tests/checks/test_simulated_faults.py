@@ -1,0 +1,86 @@
+"""Each fault that can be injected into a simulated host is found by the check that owns it, through the real pynvml."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from checks import Host
+from checks.catalog import load
+from checks.profile import match_profile, profiles, typed_options
+from checks.runner import run_check
+from deploy.simcluster.host import SimHost
+
+folder, faults = Path(sys.argv[1]), json.loads(sys.argv[2])
+sim = SimHost(folder / "n1", "n1").create()
+host = Host(root=sim.sysroot, kmsg=sim.kmsg, nvml_library=sim.nvml_library, simulated=True)
+profile = match_profile(host, profiles())
+
+def look():
+    bad = set()
+    for name, declared in load().items():
+        options = typed_options(name, profile.checks.get(name, {}), where=name)
+        if name == "services":
+            options["units"] = ("munge.service",)
+        if name == "memory":
+            options["min_gib"] = 2000.0
+        bad |= {f.code for f in run_check(declared, host, options).findings if f.status not in ("ok", "skipped")}
+    return sorted(bad)
+
+seen = {"profile": profile.name, "healthy": look()}
+for name, target in faults:
+    sim.inject(name, **target)
+    seen[f"{name} {json.dumps(target)}"] = look()
+    sim.heal()
+    sim.reboot()
+    look()
+seen["healed"] = look()
+print(json.dumps(seen))
+"""
+FAULTS: list[tuple[str, dict[str, object], set[str]]] = [
+    ("gpu_lost", {"gpu": 3}, {"gpu_lost", "gpu_count_low"}),
+    ("gpu_absent", {"gpu": 2}, {"gpu_lost", "gpu_count_low"}),
+    ("gpu_reset_required", {"gpu": 1}, {"gpu_reset_required"}),
+    ("ecc", {"gpu": 0}, {"gpu_ecc_uncorrected", "gpu_remap_pending"}),
+    ("ecc", {"gpu": 0, "remap": "failure"}, {"gpu_remap_failed"}),
+    ("nvlink_down", {"gpu": 5, "link": 7}, {"gpu_nvlink_down"}),
+    ("fabric_down", {}, {"fabric_manager_down"}),
+    ("throttled", {"gpu": 0}, {"gpu_hot"}),
+    ("driver_mismatch", {}, {"gpu_driver_mismatch"}),
+    ("ib_down", {}, {"ib_port_down"}),
+    ("ib_slow", {}, {"ib_port_slow"}),
+    ("memory_missing", {}, {"memory_low"}),
+    ("clock_skew", {"seconds": 300.0}, {"clock_off"}),
+    ("service_failed", {}, {"service_failed"}),
+    ("xid", {"xid": 31, "pid": 4711}, {"gpu_xid_job"}),
+    ("xid", {"xid": 119}, {"gpu_xid_reset"}),
+]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What was found under each fault, one after the other, in a process of its own (NVML is loaded once)."""
+    faults = json.dumps([(name, target) for name, target, _ in FAULTS])
+    argv = [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("sim")), faults]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+def test_a_healthy_simulated_host_is_healthy(seen: dict[str, list[str]]) -> None:
+    assert seen["profile"] == "hgx-h100"
+    assert seen["healthy"] == seen["healed"] == []
+
+
+@pytest.mark.parametrize(("name", "target", "expected"), FAULTS, ids=lambda v: str(v)[:30])
+def test_a_fault_is_found(seen: dict[str, list[str]], name: str, target: dict[str, object], expected: set[str]) -> None:
+    assert expected <= set(seen[f"{name} {json.dumps(target)}"])
