@@ -99,7 +99,7 @@ def test_whatever_a_check_raises_is_our_own_trouble(plant: Plant) -> None:
 class Unprivileged(Host):
     """The live node seen by an ordinary user."""
 
-    privileged = False  # type: ignore[assignment]
+    privileged = False
 
 
 @pytest.mark.parametrize(("manual", "expected"), [(True, ("skipped", "needs_root")), (False, ("unknown", "no_root"))])

@@ -35,7 +35,7 @@ def look():
         bad |= {f.code for f in run_check(declared, host, options).findings if f.status not in ("ok", "skipped")}
     return sorted(bad)
 
-seen = {"profile": profile.name, "healthy": look()}
+seen = {"profile": [profile.name], "healthy": look()}
 for name, target in faults:
     sim.inject(name, **target)
     seen[f"{name} {json.dumps(target)}"] = look()
@@ -77,7 +77,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 def test_a_healthy_simulated_host_is_healthy(seen: dict[str, list[str]]) -> None:
-    assert seen["profile"] == "hgx-h100"
+    assert seen["profile"] == ["hgx-h100"]
     assert seen["healthy"] == seen["healed"] == []
 
 
