@@ -8,24 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from checks.wire import MESSAGE_LIMIT, Blame, Finding, Scalar, Status
+from checks.wire import Blame, Finding, Scalar, Status, clean
+
+__all__ = ["CHECKS", "CODES", "Check", "Code", "Skip", "check", "clean", "code", "ok"]
 
 Cost = Literal["passive", "active", "deep"]
 Scope = Literal["node", "shared", "fabric"]
 CheckFunction = Callable[..., Iterator[Finding]]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,63}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
 class Skip(Exception):
     """Raised by a check that does not apply here; the text says why."""
-
-
-def clean(text: object, limit: int = MESSAGE_LIMIT) -> str:
-    """Return ``text`` without control or direction characters, at most ``limit`` characters long."""
-    flat = _CONTROL.sub(" ", str(text)).strip()
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Literal
 
@@ -17,6 +18,13 @@ Scalar = str | int | float | bool | None
 
 PROTOCOL = 1
 MESSAGE_LIMIT = 512
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def clean(text: object, limit: int = MESSAGE_LIMIT) -> str:
+    """Return ``text`` without control or direction characters, at most ``limit`` characters long."""
+    flat = _CONTROL.sub(" ", str(text)).strip()
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from api.controller.fleet import fleet
 from api.controller.records import DrainRecord, NewDrain, new_token
 from api.controller.verify import give_back
 from api.ports import DrainRow, DrainView
-from checks.declare import clean
 from checks.judge.guard import authorize
+from checks.wire import clean
 from slurm.errors import SlurmError
 from slurm.hostlist import expand
 from slurm.ownership import Result, drain_if_free

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from checks.declare import clean
 from checks.judge.context import Context
 from checks.judge.policy import Policy, Rule
 from checks.judge.verdict import is_stale, judged, unanswered, verdict
-from checks.wire import Action, Decision, Finding
+from checks.wire import Action, Decision, Finding, clean
 
 _WEIGHT: dict[Action, int] = {"admit": 0, "wait": 1, "drain": 2, "refuse": 3}
 _NOTHING: Action = "admit"

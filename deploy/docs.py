@@ -1,0 +1,64 @@
+"""The tables of README.md are made from declarations: ``python -m deploy.docs`` writes them, a test compares them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from checks.catalog import load
+from checks.declare import Check, Code
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+_BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
+
+
+def checks_table() -> str:
+    """Every check: what is true of a healthy node, how often and where it is asked, what it can find."""
+    rows = ["| check | on a healthy node | asked | can find |", "|---|---|---|---|"]
+    rows += [f"| `{c.name}` | {_cell(c.title)} | {_asked(c)} | {_codes(c.codes)} |" for c in load().values()]
+    return "\n".join(rows)
+
+
+def _asked(check: Check) -> str:
+    when = "at a job's hooks" if check.per_job else f"every {check.interval:g} s, before a job when older than 10 s"
+    if not check.per_job and (check.scope != "node" or check.cost != "passive"):
+        when = f"every {check.interval:g} s"
+    return f"{when}{'; required' if check.required else ''}"
+
+
+def _codes(codes: tuple[Code, ...]) -> str:
+    told = [c for c in codes if c.blame != "self"]
+    return ", ".join(f"`{c.name}` ({c.status}, {c.blame})" for c in told) or "-"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").rstrip(".")
+
+
+def verbs_table() -> str:
+    """Every verb of the nodevet command with its line of help."""
+    import click
+
+    from daemon.cli.main import cli
+    from daemon.cli.verbs import register
+
+    register(cli)
+    context = click.Context(cli)
+    rows = ["| verb | does |", "|---|---|"]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if command is not None and not command.hidden:
+            rows.append(f"| `nodevet {name}` | {_cell(command.get_short_help_str(120))} |")
+    return "\n".join(rows)
+
+
+MADE = {"checks": checks_table, "verbs": verbs_table}
+
+
+def rendered(text: str) -> str:
+    """The text with every made block as the declarations say it now."""
+    return _BLOCK.sub(lambda m: f"{m[1]}{MADE[m[2]]()}{m[3]}", text)
+
+
+if __name__ == "__main__":
+    README.write_text(rendered(README.read_text(encoding="utf-8")), encoding="utf-8")
