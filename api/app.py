@@ -6,24 +6,38 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from api.auth.gate import Gate
-from api.hot.routes import Shared, hot_routes
+from api.hot.routes import KINDS, Shared, hot_routes
 from api.metrics import Meters
 from api.ports import ControllerPort
 from api.problems import answer
 from api.routes import admin, drains, incidents, jobs, nodes, service
-from api.routes.shapes import SHAPES
+from api.routes.shapes import SHAPES, answers
 from api.settings import ServerSettings
 from api.store.store import Store
+from checks.wire import (
+    Batch,
+    BatchAnswer,
+    GateAnswer,
+    GateRequest,
+    PermitAnswer,
+    PermitRequest,
+    PollAnswer,
+    PollRequest,
+)
 
 log = logging.getLogger(__name__)
 PREFIX = "/api/v1"
+WRITERS = 4
+PRUNE_SECONDS = 12 * 3600.0
 
 
 def create_app(store: Store, controller: ControllerPort, settings: ServerSettings) -> FastAPI:
@@ -36,7 +50,8 @@ def create_app(store: Store, controller: ControllerPort, settings: ServerSetting
         redoc_url=None,
         lifespan=_lifespan,
     )
-    app.state.shared = Shared(store, controller, settings, Meters(), asyncio.Event())
+    writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="writer")
+    app.state.shared = Shared(store, controller, settings, Meters(), asyncio.Event(), writers)
     for part in (nodes, jobs, incidents, drains, admin, service):
         app.include_router(part.router, prefix=PREFIX)
     app.include_router(service.outside)
@@ -52,19 +67,37 @@ def create_app(store: Store, controller: ControllerPort, settings: ServerSetting
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """The controller works as long as the server does; its end is loud, and stopping waits for it."""
     shared: Shared = app.state.shared
-    running = asyncio.create_task(shared.controller.run(), name="controller")
-    running.add_done_callback(_ended)
+    working = [
+        asyncio.create_task(shared.controller.run(), name="controller"),
+        asyncio.create_task(_prune(shared), name="prune"),
+    ]
+    app.state.working = working[0]
+    for task in working:
+        task.add_done_callback(_ended)
     try:
         yield
     finally:
         shared.closing.set()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+        shared.writers.shutdown(wait=True)
+
+
+async def _prune(shared: Shared) -> None:
+    """Let old history go, at the start and twice a day."""
+    while True:
+        try:
+            gone = await asyncio.to_thread(shared.store.prune, shared.settings.keep_days)
+            log.info("history pruned rows=%d older_than_days=%g", gone, shared.settings.keep_days)
+        except SQLAlchemyError as error:
+            log.error("history was not pruned: %s", error)
+        await asyncio.sleep(PRUNE_SECONDS)
 
 
 def _ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
-        log.critical("controller ended by itself", exc_info=task.exception())
+        log.critical("%s ended by itself", task.get_name(), exc_info=task.exception())
 
 
 def _describe(app: FastAPI) -> None:
@@ -73,7 +106,28 @@ def _describe(app: FastAPI) -> None:
 
     def described() -> dict[str, Any]:
         document = plain()
-        document.setdefault("components", {}).setdefault("schemas", {}).update(SHAPES)
+        parts = document.setdefault("components", {})
+        parts.setdefault("schemas", {}).update(SHAPES)
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+        document["paths"].update(_HOT)
         return document
 
     app.openapi = described  # type: ignore[method-assign]
+
+
+def _hot(name: str, takes: Any, gives: Any) -> tuple[str, dict[str, Any]]:
+    """The description of one raw route."""
+    said = answers(gives, takes=takes)
+    told = {"summary": KINDS[name].__doc__, "tags": ["agents"], "responses": {"200": said["responses"][200]}}
+    return f"{PREFIX}/{name}", {"post": {**told, **said["openapi_extra"]}}
+
+
+_HOT = dict(
+    (
+        _hot("ingest", Batch, BatchAnswer),
+        _hot("poll", PollRequest, PollAnswer),
+        _hot("permits", PermitRequest, PermitAnswer),
+        _hot("gate", GateRequest, GateAnswer),
+    )
+)

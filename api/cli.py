@@ -42,9 +42,9 @@ def spoken() -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from api.problems import Problem
-    from api.serve import CannotServe
     from api.settings import SettingsError
     from api.store.migrate import SchemaError
+    from api.store.place import NoPlace
     from checks.judge.policy import PolicyError
 
     try:
@@ -53,7 +53,7 @@ def spoken() -> Iterator[None]:
         raise Misused(str(error)) from error
     except Problem as problem:
         raise Misused(problem.detail) from problem
-    except (SchemaError, CannotServe) as error:
+    except (SchemaError, NoPlace) as error:
         raise Failed(str(error)) from error
     except SQLAlchemyError as error:
         raise Unanswered(f"database: {error.__cause__ or error}") from error
@@ -87,14 +87,17 @@ def server(config: Path | None, **flags: object) -> None:
       nodevet token create --role admin > /root/nodevet.token
       nodevet server --cluster gpu1
     """
-    from api.serve import serve
+    from api.serve import CannotServe, serve
     from api.settings import load_settings
 
     with spoken():
         settings = load_settings(config, flags)
         if not settings.server.cluster:
             raise Misused("cluster has no name: give --cluster, or cluster in [server]")
-        serve(settings)
+        try:
+            serve(settings)
+        except CannotServe as error:
+            raise Failed(str(error)) from error
 
 
 @click.group()
@@ -108,7 +111,7 @@ def db_upgrade(config: Path | None, db: str | None) -> None:
     """Bring the schema up to this release; one transaction, nothing on failure."""
     from api.store.migrate import head, upgrade
 
-    with spoken(), _database(config, db, create=False) as database:
+    with spoken(), _database(config, db, create=None) as database:
         done = upgrade(database)
     click.echo(f"database {'upgraded to' if done else 'is at'} revision {head()}")
 
@@ -117,10 +120,10 @@ def db_upgrade(config: Path | None, db: str | None) -> None:
 @located
 def db_check(config: Path | None, db: str | None) -> None:
     """Say whether this release can work with the database."""
-    from api.store.migrate import check, head
+    from api.store.migrate import head
 
-    with spoken(), _database(config, db, create=False) as database:
-        check(database)
+    with spoken(), _database(config, db, create=False):
+        pass
     click.echo(f"database is at revision {head()}")
 
 
@@ -176,13 +179,16 @@ def _absent(text: str) -> NoReturn:
 
 
 @contextmanager
-def _database(config: Path | None, url: str | None, *, create: bool) -> Iterator[Any]:
-    """The database that the settings name; made and brought up where ``create``."""
+def _database(config: Path | None, url: str | None, *, create: bool | None) -> Iterator[Any]:
+    """The database that the settings name.
+
+    ``create``: True makes it and brings it up, False wants it there and at this release, None takes it as it is.
+    """
     import os
 
-    from api.serve import open_database
     from api.settings import load_settings
-    from api.store.migrate import upgrade
+    from api.store.migrate import check, upgrade
+    from api.store.place import hand_over, open_database
 
     settings = load_settings(config, {"db": url})
     before = os.umask(0o077)
@@ -191,22 +197,11 @@ def _database(config: Path | None, url: str | None, *, create: bool) -> Iterator
         try:
             if create and database.is_sqlite:
                 upgrade(database)
+            elif create is False:
+                check(database)
             yield database
         finally:
             database.close()
-            if database.is_sqlite:
-                _hand_over(Path(str(database.engine.url.database)))
+            hand_over(database)
     finally:
         os.umask(before)
-
-
-def _hand_over(path: Path) -> None:
-    """What root makes in the directory of the server's account belongs to that account."""
-    import os
-
-    if os.geteuid() != 0 or not path.exists():
-        return
-    owner = path.parent.stat()
-    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        if file.exists():
-            os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import resource
@@ -20,8 +19,8 @@ import uvloop
 from api.app import create_app
 from api.controller.control import Controller
 from api.settings import ServerSettings, Settings
-from api.store.database import Database
 from api.store.migrate import check, upgrade
+from api.store.place import alone, open_database
 from api.store.store import Store
 from checks.judge.policy import load_policy
 from slurm.commands import Commands
@@ -47,7 +46,8 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT; raises CannotServe, SchemaError, PolicyError or SettingsError before the start."""
+    """Run until SIGTERM or SIGINT; raises CannotServe, NoPlace, SchemaError, PolicyError or SettingsError
+    before the start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -59,7 +59,7 @@ def serve(settings: Settings) -> None:
         database = open_database(settings.server.db)
         stack.callback(database.close)
         if database.is_sqlite:
-            stack.enter_context(_alone(database))
+            stack.enter_context(alone(database))
             upgrade(database)
         else:
             check(database)
@@ -70,18 +70,6 @@ def serve(settings: Settings) -> None:
         )
         listener = stack.enter_context(_listen(settings.server))
         uvloop.run(_run(create_app(store, controller, settings.server), settings.server, listener))
-
-
-def open_database(url: str) -> Database:
-    """The database; a directory that is missing is ours to make, readable by us alone."""
-    database = Database(url)
-    path = database.engine.url.database
-    if database.is_sqlite and path and path != ":memory:":
-        try:
-            Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise CannotServe(f"database {path}: {error.strerror}") from error
-    return database
 
 
 async def _run(app: object, settings: ServerSettings, listener: socket.socket) -> None:
@@ -134,23 +122,6 @@ def _listen(settings: ServerSettings) -> Iterator[socket.socket]:
         raise CannotServe(f"address {settings.host} port {settings.port}: {error.strerror or error}") from error
     with listener:
         yield listener
-
-
-@contextlib.contextmanager
-def _alone(database: Database) -> Iterator[None]:
-    """Hold the database for one server: two of them would hand out the guard's head-room twice."""
-    path = f"{database.engine.url.database}.lock"
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise CannotServe(f"lock {path}: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise CannotServe(f"database {database.engine.url.database} is in use by another server") from error
-    finally:
-        os.close(handle)
 
 
 def _raise_descriptors() -> None:

@@ -37,6 +37,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``behind_proxy``: TLS ends at a proxy on the way. ``open_reads_on_loopback``: whoever reaches a loopback address
     may read without a token. ``allowed_hosts``: names by which clients may call us beside our own address.
+    ``keep_days``: how long reports, changes and closed incidents are kept.
     """
 
     host: str = "127.0.0.1"
@@ -49,6 +50,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     behind_proxy: bool = False
     open_reads_on_loopback: bool = False
     allowed_hosts: tuple[str, ...] = ()
+    keep_days: float = 180.0
     policy_dir: str = "/etc/nodevet/policy.d"
     body_limit: int = MIB
     ingest_limit: int = 8 * MIB
@@ -107,6 +109,8 @@ def _check(server: ServerSettings) -> None:
     """Refuse what would put tokens or findings on a wire that others can read."""
     if bool(server.tls_cert) != bool(server.tls_key):
         raise SettingsError("tls_cert and tls_key go together, one of them is missing")
+    if not 1 <= server.keep_days <= 36_500:
+        raise SettingsError(f"keep_days {server.keep_days:g}, expected 1 to 36500")
     if not 0 <= server.port <= 65535:
         raise SettingsError(f"port {server.port}, expected 0 to 65535")
     if not server.loopback and not server.tls_cert and not server.behind_proxy:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,6 +41,11 @@ class Shared(msgspec.Struct, frozen=True):
     settings: ServerSettings
     meters: Meters
     closing: asyncio.Event
+    writers: Executor
+
+    async def write(self, work: Callable[[], T]) -> T:
+        """Do what agents make us write in the few threads kept for it, so that permits never queue behind it."""
+        return await asyncio.get_running_loop().run_in_executor(self.writers, work)
 
 
 class Hot(ABC):
@@ -72,7 +79,7 @@ class Ingest(Hot):
     async def answer(self, principal: Principal, body: bytes, receive: Receive) -> BatchAnswer:
         """Store a batch and wake the controller."""
         began = time.monotonic()
-        stored, refused = await asyncio.to_thread(self._take, principal, body)
+        stored, refused = await self.shared.write(partial(self._take, principal, body))
         self.shared.meters.ingested(len(stored.stored), stored.repeated, len(refused), time.monotonic() - began)
         if stored.stored:
             self.shared.controller.on_report(stored.stored[0].cluster, stored.stored[0].node)
@@ -93,7 +100,7 @@ class Poll(Hot):
         request = msgspec.json.decode(body, type=PollRequest)
         principal.need_agent(request.cluster, request.node)
         controller, cluster, node = self.shared.controller, request.cluster, request.node
-        await asyncio.to_thread(self.shared.store.touch, request)
+        await self.shared.write(partial(self.shared.store.touch, request))
         controller.done(request.done_orders)
         wait = _clamped(request.wait, LONGEST_WAIT)
         orders = await self._while_there(controller.orders(cluster, node, wait), receive)
@@ -144,10 +151,12 @@ class GateRoute(Hot):
             asked.cancel()
 
 
+KINDS: dict[str, type[Hot]] = {"ingest": Ingest, "poll": Poll, "permits": Permits, "gate": GateRoute}
+
+
 def hot_routes(shared: Shared) -> list[Route]:
     """The raw routes, for the application's router."""
-    kinds: dict[str, type[Hot]] = {"ingest": Ingest, "poll": Poll, "permits": Permits, "gate": GateRoute}
-    return [Route(f"/api/v1/{name}", kind(shared), methods=["POST"]) for name, kind in kinds.items()]
+    return [Route(f"/api/v1/{name}", kind(shared), methods=["POST"]) for name, kind in KINDS.items()]
 
 
 async def _gone(receive: Receive) -> None:

@@ -27,6 +27,12 @@ from checks.wire import Finding, Order, Status, Verdict
 router = APIRouter(tags=["nodes"])
 
 
+def known_node(cluster: Name, node: Name, store: StoreDep, _: Orderer) -> None:
+    """Refuse a node that no agent ever spoke for, once the asker may know that."""
+    if store.node(cluster, node) is None:
+        raise Absent(f"no node {node} in cluster {cluster}")
+
+
 def _wanted(
     verdict: Verdict | None = None,
     q: Annotated[str, Query(max_length=200)] = "",
@@ -87,6 +93,7 @@ async def check_node(
     controller: ControllerDep,
     who: Orderer,
     wanted: Annotated[CheckBody, Depends(body(CheckBody))],
+    _: Annotated[None, Depends(known_node)],
 ) -> Response:
     """Ask the node's agent to look again; the order rides in the reply to its open poll."""
     return reply(await controller.order(cluster, node, wanted.kind, actor=who.name, checks=wanted.checks), 202)

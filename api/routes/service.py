@@ -38,13 +38,10 @@ async def health() -> Response:
 
 
 @router.get("/ready", **answers(Health))
-def ready(shared: SharedDep) -> Response:
-    """Whether database and Slurm answer; needs no token. Without Slurm nothing is drained, all else works."""
-    database = _database(shared)
-    read_at = shared.controller.limits().read_at
-    slurm = "ok" if read_at else "not read yet"
-    good = database == "ok"
-    return reply(Health(status="ok" if good else "not ready", database=database, slurm=slurm), 200 if good else 503)
+def ready(request: Request, shared: SharedDep) -> Response:
+    """Whether database, controller and Slurm answer; needs no token. Without Slurm all but drains works."""
+    found = _health(shared, request)
+    return reply(found, 200 if found.status == "ok" else 503)
 
 
 @outside.get("/metrics", response_class=PlainTextResponse)
@@ -69,6 +66,14 @@ def _text(shared: Shared, request: Request) -> str:
         refused_requests=request.scope["state"]["gate"].refusals,
         controller=shared.controller.metrics(),
     )
+
+
+def _health(shared: Shared, request: Request) -> Health:
+    database = _database(shared)
+    controller = "stopped" if request.app.state.working.done() else "ok"
+    slurm = "ok" if shared.controller.limits().read_at else "not read yet"
+    good = database == controller == "ok"
+    return Health(status="ok" if good else "not ready", database=database, controller=controller, slurm=slurm)
 
 
 def _database(shared: Shared) -> str:

@@ -104,6 +104,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Literal["ok", "not ready"]
     database: str = "ok"
+    controller: str = "ok"
     slurm: str = ""
 
 

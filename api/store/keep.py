@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
-from checks.wire import MESSAGE_LIMIT, Finding, Report, Scalar
+from checks.wire import MESSAGE_LIMIT, Decision, Finding, JobAttempt, NodeFacts, Report, Scalar
 from slurm.reason import one_line
 
 FINDINGS_LIMIT = 5000
@@ -14,6 +14,9 @@ EVIDENCE_LIMIT = 64
 NOTES_LIMIT = 64
 INT_LIMIT = 2**63
 ATTEMPT_LIMIT = 32
+CODES_LIMIT = 64
+DEVICES_LIMIT = 256
+NODELIST_LIMIT = 20_000
 
 
 class Malformed(ValueError):
@@ -27,16 +30,49 @@ def in_bounds(report: Report) -> Report:
         raise Malformed(f"seconds {report.seconds} outside 0 to 1e9")
     if len(report.findings) > FINDINGS_LIMIT:
         raise Malformed(f"findings {len(report.findings)} of {FINDINGS_LIMIT}")
-    if report.job is not None:
-        _number("job_id", report.job.job_id)
-        if len(report.job.key) > ATTEMPT_LIMIT:
-            raise Malformed(f"attempt {len(report.job.key)} of {ATTEMPT_LIMIT} characters")
     return msgspec.structs.replace(
         report,
         started_at=_moment(report.started_at),
         boot_id=one_line(report.boot_id, 64),
         findings=tuple(_finding(f) for f in report.findings),
         notes=tuple(one_line(n, MESSAGE_LIMIT) for n in report.notes[:NOTES_LIMIT]),
+        decision=_decision(report.decision) if report.decision else None,
+        job=_job(report.job) if report.job else None,
+        facts=_facts(report.facts) if report.facts else None,
+    )
+
+
+def _decision(decision: Decision) -> Decision:
+    return msgspec.structs.replace(
+        decision,
+        codes=tuple(one_line(c, 64) for c in decision.codes[:CODES_LIMIT]),
+        shadow_codes=tuple(one_line(c, 64) for c in decision.shadow_codes[:CODES_LIMIT]),
+        reason=one_line(decision.reason, MESSAGE_LIMIT),
+        user_message=one_line(decision.user_message, MESSAGE_LIMIT),
+        why=one_line(decision.why, MESSAGE_LIMIT),
+        permit=one_line(decision.permit, 64) if decision.permit else None,
+        policy_version=one_line(decision.policy_version, 256),
+    )
+
+
+def _job(job: JobAttempt) -> JobAttempt:
+    _number("job_id", job.job_id)
+    if len(job.key) > ATTEMPT_LIMIT:
+        raise Malformed(f"attempt {len(job.key)} of {ATTEMPT_LIMIT} characters")
+    return msgspec.structs.replace(
+        job,
+        partition=one_line(job.partition, 128) if job.partition else job.partition,
+        nodelist=one_line(job.nodelist, NODELIST_LIMIT),
+        gpu_minors=job.gpu_minors[:DEVICES_LIMIT] if job.gpu_minors else job.gpu_minors,
+    )
+
+
+def _facts(facts: NodeFacts) -> NodeFacts:
+    words = ("profile", "boot_id", "kernel", "driver", "gpu_model", "agent_version")
+    return msgspec.structs.replace(
+        facts,
+        gpus=tuple(one_line(g, 128) for g in facts.gpus[:DEVICES_LIMIT]),
+        **{word: one_line(getattr(facts, word), 128) for word in words},
     )
 
 

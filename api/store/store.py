@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 from sqlalchemy.exc import IntegrityError
 
-from api.store import current, incidents, ingest, jobs, ledger, reading, status, tokens
+from api.store import current, incidents, ingest, jobs, ledger, prune, reading, status, tokens
 from api.store.database import Database
 from api.store.views import (
     AuditView,
@@ -54,6 +54,10 @@ class Store:
         """Note a heartbeat."""
         with self.database.begin() as connection:
             status.touch(connection, request, now or utc_now())
+
+    def prune(self, days: float, now: datetime | None = None) -> int:
+        """Delete history older than ``days`` days; how many rows."""
+        return prune.prune(self.database, now or utc_now(), days)
 
     # Nodes and findings
 

@@ -21,7 +21,8 @@ from daemon.cli.main import run
         (["token", "create", "--role", "viewer", "--expires", "soon"], 64, "such as 90d"),
         (["token", "create", "--role", "viewer", "--out", "/absent/x"], 64, "No such file"),
         (["token", "create", "--role", "king"], 64, "king"),
-        (["token", "revoke", "nvt_00000000"], 69, "no such table"),
+        (["token", "revoke", "nvt_00000000"], 1, "run nodevet db upgrade"),
+        (["token", "list"], 1, "run nodevet db upgrade"),
         (["db", "check"], 1, "run nodevet db upgrade"),
     ],
 )
@@ -44,4 +45,10 @@ def test_the_database_is_upgraded_by_command(tmp_path: Path, capsys: pytest.Capt
 def test_a_database_that_cannot_be_made_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert run(["token", "create", "--role", "viewer", "--db", f"sqlite:///{tmp_path}/file/x.db"]) == 1
+    assert "database" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["nonsense", "oracle://x/y", "mysql+absent://x"])
+def test_a_database_of_no_kind_we_know_is_said_so(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["db", "check", "--db", url]) == 1
     assert "database" in capsys.readouterr().err

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 from starlette.testclient import TestClient
 
-from api.app import create_app
-from api.auth.grants import Grant
-from api.settings import ServerSettings
 from api.store.store import Store
-from checks.wire import Batch, GateAnswer, GateRequest, JobAttempt, Order, PollAnswer, PollRequest
-from tests.api.conftest import MakeToken
+from checks.wire import Batch, Order, PollAnswer, PollRequest
 from tests.api.fakes import FakeController, batch, finding, good, report
 
 JSON = {"Content-Type": "application/json"}
@@ -111,6 +106,20 @@ def test_long_and_dirty_texts_are_trimmed(ingest: Send, store: Store) -> None:
     assert all(len(k) <= 64 and len(str(v)) <= 512 for k, v in found.evidence.items())
 
 
+def test_the_words_of_a_decision_are_trimmed_too(ingest: Send, store: Store) -> None:
+    dirty = "a\x00b" + "x" * 25_000
+    codes = ["c" * 100] * 99
+    decision = {"verdict": "healthy", "wanted": "admit", "reason": dirty, "why": dirty, "codes": codes}
+    job = {"job_id": 1, "nodelist": dirty, "partition": dirty}
+    ingest(raw(plain(1, occasion="prolog", decision=decision, job=job, notes=["n" * 600] * 99)))
+    (kept,) = store.recent_reports("c", "n1")
+    assert kept.decision is not None and kept.job is not None
+    assert (len(kept.decision.reason), len(kept.decision.codes), len(kept.decision.codes[0])) == (512, 64, 64)
+    assert (kept.decision.why, kept.job.partition) == (kept.decision.reason, "a b" + "x" * 122 + "...")
+    assert (len(kept.job.nodelist), len(kept.notes), len(kept.notes[0])) == (20_000, 64, 512)
+    assert "\x00" not in kept.job.nodelist + kept.decision.reason
+
+
 @pytest.mark.parametrize(
     ("content", "headers", "status"),
     [
@@ -170,6 +179,7 @@ def poll(client: TestClient, agent: dict[str, str], **given: Any) -> PollAnswer:
 def test_a_poll_brings_orders_limits_and_leases(
     client: TestClient, agent: dict[str, str], operator: dict[str, str], controller: FakeController, store: Store
 ) -> None:
+    poll(client, agent, wait=0.0)
     ordered = client.post("/api/v1/nodes/c/n1/check", json={"checks": ["gpu_count"]}, headers=operator)
     assert ordered.status_code == 202
     answer = poll(client, agent, done_orders=("o9",), outbox_waiting=7)
@@ -199,88 +209,6 @@ def test_permits_go_to_the_controller(client: TestClient, agent: dict[str, str],
     assert answer.json() == {"granted": True, "permit": "p1", "drained": True, "why": ""}
     assert controller.permits[0].wait == 10.0
     assert "nodevet_permit_answers_granted_total 1\n" in client.get("/metrics").text
-
-
-# An ASGI exchange by hand, since the client cannot leave in the middle of one.
-
-
-class Wire:
-    """One request whose client can leave."""
-
-    def __init__(self, path: str, secret: str, body: bytes) -> None:
-        headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {secret}".encode())]
-        self.scope: MutableMapping[str, Any] = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "POST",
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": [*headers, (b"content-type", b"application/json")],
-            "client": ("127.0.0.1", 1),
-            "server": ("127.0.0.1", 7440),
-        }
-        self.left = asyncio.Event()
-        self.sent: list[MutableMapping[str, Any]] = []
-        self._body: bytes | None = body
-
-    async def receive(self) -> MutableMapping[str, Any]:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        self.sent.append(message)
-
-
-async def _poll_until(store: Store, secret: str, *, closing: bool) -> tuple[Wire, FakeController]:
-    controller = FakeController()
-    app = create_app(store, controller, ServerSettings(cluster="c"))
-    request = PollRequest(cluster="c", node="n1", incarnation="boot-a", wait=60.0)
-    wire = Wire("/api/v1/poll", secret, msgspec.json.encode(request))
-    running = asyncio.create_task(app(wire.scope, wire.receive, wire.send))
-    await asyncio.wait_for(controller.polled.wait(), 20)
-    (app.state.shared.closing if closing else wire.left).set()
-    await asyncio.wait_for(running, 20)
-    return wire, controller
-
-
-@pytest.mark.parametrize("closing", [False, True])
-def test_a_poll_ends_when_the_agent_or_the_server_leaves(store: Store, token: MakeToken, closing: bool) -> None:
-    secret = token(Grant(role="agent", cluster="c", node="n1"))
-    wire, controller = asyncio.run(_poll_until(store, secret, closing=closing))
-    assert controller.abandoned == 1
-    assert [m["type"] for m in wire.sent] == (["http.response.start", "http.response.body"] if closing else [])
-
-
-def test_a_gate_opens_when_the_server_stops(store: Store, token: MakeToken) -> None:
-    secret = token(Grant(role="agent", cluster="c", node="n1"))
-    request = GateRequest(cluster="c", node="n1", job=JobAttempt(job_id=1), hold=True, wait=60.0)
-
-    class Waiting(FakeController):
-        async def gate(self, request: GateRequest) -> GateAnswer:
-            self.polled.set()
-            await asyncio.Event().wait()
-            raise AssertionError
-
-    async def until() -> Wire:
-        controller = Waiting()
-        app = create_app(store, controller, ServerSettings(cluster="c"))
-        wire = Wire("/api/v1/gate", secret, msgspec.json.encode(request))
-        running = asyncio.create_task(app(wire.scope, wire.receive, wire.send))
-        await asyncio.wait_for(controller.polled.wait(), 20)
-        app.state.shared.closing.set()
-        await asyncio.wait_for(running, 20)
-        return wire
-
-    wire = asyncio.run(until())
-    answer = msgspec.json.decode(wire.sent[1]["body"], type=GateAnswer)
-    assert (answer.complete, answer.why) == (False, "server is stopping")
 
 
 def test_what_travels_is_what_the_wire_says() -> None:

@@ -21,7 +21,7 @@ import pytest
 from api.store.database import Database
 from api.store.store import Store
 from checks.wire import Batch, PollRequest
-from daemon.central import Central, NotAllowed
+from daemon.central import Central, NotAllowed, Unreachable
 from tests.api.fakes import batch, finding, report
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +52,12 @@ class Server:
         self.process.send_signal(number)
         return self.process.wait(DEADLINE)
 
+    def end(self) -> None:
+        """Make sure that it is gone."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
 
 def environment(folder: Path) -> dict[str, str]:
     # Without Slurm commands in reach the server must work, only without draining.
@@ -75,9 +81,7 @@ def get(url: str, token: str = "") -> Any:
 def server(tmp_path: Path) -> Iterator[Server]:
     made = Server(tmp_path)
     yield made
-    if made.process.poll() is None:
-        made.process.kill()
-        made.process.wait()
+    made.end()
 
 
 def make_token(server: Server, folder: Path, *arguments: str) -> str:
@@ -173,3 +177,19 @@ def test_a_certificate_that_is_not_there_is_said_so(tmp_path: Path) -> None:
         tmp_path, "server", "--cluster", "c", "--db", f"sqlite:///{tmp_path}/x.db", "--port", "0", *certificate
     )
     assert (done.returncode, "certificate /absent" in done.stderr) == (1, True), done.stderr
+
+
+def test_agents_prove_the_servers_certificate(tmp_path: Path) -> None:
+    certificate, key = ROOT / "tests/api/data/test-cert.pem", ROOT / "tests/api/data/test-key.pem"
+    server = Server(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key))
+    try:
+        url = server.url()
+        agent = make_token(server, tmp_path, "--role", "agent", "--cluster", "c", "--node", "n1")
+        proven = Central(url, agent, str(certificate))
+        assert proven.ingest(batch(report(1, finding()))).accepted == 1
+        proven.close()
+        with pytest.raises(Unreachable, match="certificate"):
+            Central(url, agent).ingest(batch(report(2, finding())))
+        assert server.stop(signal.SIGTERM) == 0
+    finally:
+        server.end()
