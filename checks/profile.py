@@ -12,6 +12,7 @@ import msgspec
 
 from checks.catalog import load, option_types
 from checks.host import Host
+from checks.pci import functions
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -94,11 +95,8 @@ def profiles(site: Path | None = None) -> dict[str, Profile]:
 def pci_ids(host: Host) -> dict[str, int]:
     """How many PCI functions of each ``vendor:device`` the node has; unreadable ones do not count."""
     counts: dict[str, int] = {}
-    for device in host.glob("/sys/bus/pci/devices/*"):
-        try:
-            key = f"{host.read(device / 'vendor').strip()[2:]}:{host.read(device / 'device').strip()[2:]}"
-        except OSError:
-            continue
+    for found in functions(host):
+        key = f"{found.vendor}:{found.device}"
         counts[key] = counts.get(key, 0) + 1
     return counts
 

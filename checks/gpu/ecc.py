@@ -37,7 +37,7 @@ SRAM = code(
 )
 
 
-@check(lane="nvml", interval=60, timeout=5.0, codes=(UNCORRECTED, NO_REMAP, SRAM, GPU_UNANSWERED))
+@check(lane="nvml", interval=120, timeout=5.0, codes=(UNCORRECTED, NO_REMAP, SRAM, GPU_UNANSWERED))
 def gpu_ecc(host: Host) -> Iterator[Finding]:
     """Uncorrected errors of each GPU; those of earlier loads of the driver are only kept as a number.
 

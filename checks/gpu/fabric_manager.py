@@ -31,7 +31,7 @@ ABSENT = code(
 )
 
 
-@check(lane="system", interval=60, timeout=3.0, codes=(DOWN, STARTING, ABSENT))
+@check(lane="system", interval=120, timeout=3.0, codes=(DOWN, STARTING, ABSENT))
 def fabric_manager(host: Host) -> Iterator[Finding]:
     """State of the fabric manager's unit; without an NVSwitch on the PCI bus it is irrelevant and may well fail.
 

@@ -21,7 +21,7 @@ DOWN = code(
 )
 
 
-@check(lane="nvml", interval=60, timeout=5.0, codes=(DOWN, GPU_UNANSWERED))
+@check(lane="nvml", interval=120, timeout=5.0, codes=(DOWN, GPU_UNANSWERED))
 def gpu_nvlink(host: Host, *, links: int = 0) -> Iterator[Finding]:
     """State of every link of each GPU against ``links`` per GPU from the profile; every bad GPU is named.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checks.host import Host
+from checks.pci import DEVICES, driver, functions
 
-NVIDIA = "0x10de"
+NVIDIA = "10de"
+_DISPLAY, _OTHER_BRIDGE = 0x03, 0x0680
 _HEADER = 64
 
 
@@ -18,33 +20,36 @@ class PciDevice:
     """
 
     bdf: str
-    kind: int
     dead: bool
     driver: str = ""
 
 
 def pci_gpus(host: Host) -> tuple[PciDevice, ...]:
     """NVIDIA functions of class 03xx (display, 3D controller), virtual functions left out."""
-    return tuple(d for d in _devices(host) if d.kind >> 8 == 0x03)
+    found = [f.bdf for f in functions(host) if f.vendor == NVIDIA and f.kind >> 8 == _DISPLAY and not f.virtual]
+    return tuple(PciDevice(bdf, _dead(host, bdf), driver(host, bdf)) for bdf in found)
 
 
-def pci_switches(host: Host) -> tuple[PciDevice, ...]:
-    """NVSwitches: NVIDIA functions of class 0680 (other bridge)."""
-    return tuple(d for d in _devices(host) if d.kind == 0x0680)
+def pci_switches(host: Host) -> tuple[str, ...]:
+    """PCI ids of the NVSwitches: NVIDIA functions of class 0680 (other bridge)."""
+    return tuple(f.bdf for f in functions(host) if f.vendor == NVIDIA and f.kind == _OTHER_BRIDGE and not f.virtual)
 
 
 def has_nvidia(host: Host) -> bool:
-    """Whether anything at all speaks of an NVIDIA GPU here: PCI, kernel driver, device node or a given library."""
+    """Whether anything at all speaks of an NVIDIA GPU here: a given library, kernel driver, PCI, device node."""
     return bool(
-        host.nvml_library or pci_gpus(host) or host.path("/proc/driver/nvidia/version").exists() or device_minors(host)
+        host.nvml_library
+        or host.path("/proc/driver/nvidia/version").exists()
+        or any(f.vendor == NVIDIA and f.kind >> 8 == _DISPLAY for f in functions(host))
+        or device_minors(host)
     )
 
 
 def on_bus(host: Host, bdf: str) -> bool | None:
     """Whether the device answers on the bus; None where the bus cannot be read at all."""
-    if not host.glob("/sys/bus/pci/devices/*"):
+    if not functions(host):
         return None
-    return host.path(f"/sys/bus/pci/devices/{bdf}").exists() and not _dead(host, bdf)
+    return host.path(f"{DEVICES}/{bdf}").exists() and not _dead(host, bdf)
 
 
 def device_minors(host: Host) -> tuple[int, ...]:
@@ -53,24 +58,9 @@ def device_minors(host: Host) -> tuple[int, ...]:
     return tuple(sorted(int(n) for n in names if n.isdigit()))
 
 
-def _devices(host: Host) -> list[PciDevice]:
-    found = []
-    for path in host.glob("/sys/bus/pci/devices/*"):
-        try:
-            if host.read(path / "vendor").strip() != NVIDIA or (path / "physfn").exists():
-                continue
-            kind = int(host.read(path / "class").strip(), 16) >> 8
-        except (OSError, ValueError):
-            continue
-        link = path / "driver"
-        driver = link.readlink().name if link.is_symlink() else ""
-        found.append(PciDevice(path.name.lower(), kind, _dead(host, path.name), driver))
-    return found
-
-
-def _dead(host: Host, name: str) -> bool:
+def _dead(host: Host, bdf: str) -> bool:
     try:
-        header = host.read_bytes(f"/sys/bus/pci/devices/{name}/config", _HEADER)
+        header = host.read_bytes(f"{DEVICES}/{bdf}/config", _HEADER)
     except OSError:
         return False
     return len(header) > 1 and set(header) == {0xFF}

@@ -19,7 +19,7 @@ HOT = code(
 )
 
 
-@check(lane="nvml", interval=60, timeout=5.0, codes=(HOT, GPU_UNANSWERED))
+@check(lane="nvml", interval=120, timeout=5.0, codes=(HOT, GPU_UNANSWERED))
 def gpu_thermal(host: Host, *, margin: int = 0) -> Iterator[Finding]:
     """Temperature of each GPU against the device's own slowdown limit less ``margin`` degrees C.
 

@@ -129,7 +129,7 @@ def ib_port(
         return
     # A port that could not be read is our trouble: it counts as there.
     blind = {p.name.removesuffix("?") for p in seen if p.error and not p.unsupported}
-    count -= len(blind)
+    count = max(0, count - len(blind))
     expected = tuple(name for name in expected if not name.startswith(tuple(blind)))
     yield from _states(memory, readable, count, expected)
     yield from _dead(readable, dead, count)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks.host import Host
+from checks.pci import driver, functions
 
-MELLANOX = "0x15b3"
+MELLANOX = "15b3"
 _LAYERS = ("InfiniBand", "Ethernet")
 
 
@@ -121,14 +122,9 @@ def has_adapter(host: Host) -> bool:
 def dead_adapters(host: Host) -> list[str]:
     """PCI ids of NVIDIA network functions without kernel driver and RDMA device."""
     alive = {d.name for a in host.glob("/sys/class/infiniband/*") if (d := _device(a))}
-    return [p.name for p in _on_pci(host) if p.name not in alive and not (p / "driver").is_symlink()]
+    return [bdf for bdf in _on_pci(host) if bdf not in alive and not driver(host, bdf)]
 
 
-def _on_pci(host: Host) -> list[Path]:
+def _on_pci(host: Host) -> list[str]:
     """Network functions of class 0200 and 0207, virtual ones left out."""
-    found = []
-    for path in host.glob("/sys/bus/pci/devices/*"):
-        kind = _optional(host, path / "class") or ""
-        if kind[:6] in ("0x0200", "0x0207") and _optional(host, path / "vendor") == MELLANOX:
-            found.append(path)
-    return [p for p in found if not (p / "physfn").exists()]
+    return [f.bdf for f in functions(host) if f.vendor == MELLANOX and f.kind in (0x0200, 0x0207) and not f.virtual]

@@ -41,7 +41,7 @@ class _Timex(ctypes.Structure):
     )
 
 
-@check(lane="system", interval=60, timeout=4.0, codes=(OFF, DRIFTING, UNSYNCHRONISED, UNASKED))
+@check(lane="system", interval=120, timeout=4.0, codes=(OFF, DRIFTING, UNSYNCHRONISED, UNASKED))
 def clock(host: Host, *, warn_offset: float = 1.0, fail_offset: float = 60.0) -> Iterator[Finding]:
     """Offset in seconds as chrony measures it; without chrony the kernel only says whether it is synchronised.
 

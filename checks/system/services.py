@@ -27,7 +27,7 @@ ABSENT = code(
 UNASKED = code("service_unasked", "unknown", "self", "unit {unit} could not be asked about: {error}")
 
 
-@check(lane="system", interval=60, timeout=5.0, codes=(FAILED, STARTING, ABSENT, UNASKED))
+@check(lane="system", interval=120, timeout=5.0, codes=(FAILED, STARTING, ABSENT, UNASKED))
 def services(host: Host, *, units: tuple[str, ...] = ()) -> Iterator[Finding]:
     """State of each of ``units``; none is required unless the profile or the site names it.
 

@@ -111,7 +111,7 @@ def test_expected_ports_are_held_by_name(plant: Plant) -> None:
 def test_an_adapter_that_died_before_we_looked_is_missed(plant: Plant) -> None:
     """E79: on PCI, without driver and RDMA device; the expectation is the profile's."""
     pci = "/sys/bus/pci/devices/0000:69:01.0"
-    host = plant(hcas(7) | {f"{pci}/vendor": "0x15b3\n", f"{pci}/class": "0x020700\n"})
+    host = plant(hcas(7) | {f"{pci}/vendor": "0x15b3\n", f"{pci}/device": "0x1021\n", f"{pci}/class": "0x020700\n"})
     assert brief(list(ib_port(host, count=8))) == [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]
     assert brief(list(ib_port(host, count=7))) == [("0000:69:01.0", "ib_adapter_unbound")]
 
@@ -134,6 +134,15 @@ def test_the_management_adapter_is_left_out(plant: Plant) -> None:
         "eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n",
     }
     assert list(ib_port(plant(tree), count=1)) == []
+
+
+def test_an_unreadable_port_makes_no_expectation(plant: Plant) -> None:
+    """E71, E73: without a profile a port that was never up stays unjudged, whatever else cannot be read."""
+    host = plant(hcas(2, mlx5_1=POLLING))
+    state = host.path("/sys/class/infiniband/mlx5_0/ports/1/state")
+    state.unlink()
+    state.mkdir()
+    assert brief(list(ib_port(host))) == [("mlx5_0/1", "ib_port_unreadable")]
 
 
 def test_one_unreadable_port_hides_no_other(plant: Plant) -> None:
@@ -230,7 +239,12 @@ def test_no_adapter_at_all_where_eight_are_promised(plant: Plant) -> None:
 
 def test_adapters_on_the_bus_without_a_single_port_are_a_fault(plant: Plant) -> None:
     pci = "/sys/bus/pci/devices/0000:1a:00.0"
-    tree = {f"{pci}/vendor": "0x15b3\n", f"{pci}/class": "0x020700\n", f"{pci}/driver": "-> ../drivers/mlx5_core"}
+    tree = {
+        f"{pci}/vendor": "0x15b3\n",
+        f"{pci}/device": "0x1021\n",
+        f"{pci}/class": "0x020700\n",
+        f"{pci}/driver": "-> ../drivers/mlx5_core",
+    }
     assert brief(list(ib_port(plant(tree), count=8))) == [("node", "ib_port_count_low")]
 
 
