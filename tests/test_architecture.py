@@ -125,19 +125,23 @@ def untidy(module: Module) -> Iterator[str]:
 
 
 def test_imports_run_downhill() -> None:
-    assert [wrong for module in modules(ROOT) for wrong in uphill(module)] == []
+    wrong = [line for module in modules(ROOT) for line in uphill(module)]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_folder_imports_what_it_must_do_without() -> None:
-    assert [wrong for module in modules(ROOT) for wrong in forbidden(module)] == []
+    wrong = [line for module in modules(ROOT) for line in forbidden(module)]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_nothing_goes_through_a_shell() -> None:
-    assert [wrong for module in modules(ROOT, FOLDERS + TESTS) for wrong in shells(module)] == []
+    wrong = [line for module in modules(ROOT, FOLDERS + TESTS) for line in shells(module)]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_file_is_tidy() -> None:
-    assert [wrong for module in modules(ROOT, FOLDERS + TESTS) for wrong in untidy(module)] == []
+    wrong = [line for module in modules(ROOT, FOLDERS + TESTS) for line in untidy(module)]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_other_distribution_owns_our_names() -> None:
