@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 
-from deploy.simcluster import processes
 from deploy.simcluster.nvml.state import NvmlState
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN = 15, 16, 3, 999
@@ -298,72 +292,6 @@ def test_a_hang_ends_when_the_state_says_so(state: NvmlState) -> None:
     state.change({}, remove=["gpu.6.hang"])
     caller.join(30)
     assert answers == [31]
-
-
-HANGING = """
-import ctypes, sys, pynvml
-ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-print("calling", flush=True)
-pynvml.nvmlInit()
-print("answered", flush=True)
-"""
-
-
-@pytest.fixture(params=["S", "D"])
-def hanging(request: pytest.FixtureRequest, library: Path, tmp_path: Path) -> Iterator[tuple[NvmlState, Hanging]]:
-    """A process that hangs in nvmlInit, in interruptible (S) or uninterruptible (D) sleep."""
-    deaf = request.param == "D"
-    state = NvmlState(tmp_path / "s")
-    state.write({"init.hang": 1, "hang.uninterruptible": int(deaf), "latency.scale": 0})
-    argv = [sys.executable, "-c", HANGING, str(library)]
-    environment = {**os.environ, "NODEVET_SIM_NVML": str(state.path)}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "calling\n"
-        deadline = time.monotonic() + 30
-        while sleep_of(process.pid) != request.param:
-            assert time.monotonic() < deadline, "the process never hung"
-            time.sleep(0.02)
-        yield state, Hanging(process, deaf)
-        process.kill()
-
-
-@dataclass(frozen=True)
-class Hanging:
-    process: subprocess.Popen[str]
-    deaf: bool
-
-
-def sleep_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def test_term_ends_a_hanging_process_unless_the_hang_is_uninterruptible(hanging: tuple[NvmlState, Hanging]) -> None:
-    state, caught = hanging
-    caught.process.send_signal(signal.SIGTERM)
-    if caught.deaf:
-        with pytest.raises(subprocess.TimeoutExpired):
-            caught.process.wait(0.5)
-        assert sleep_of(caught.process.pid) == "D"
-        state.change({}, remove=["init.hang"])
-    assert caught.process.wait(30) == -signal.SIGTERM
-
-
-def test_a_hanging_process_that_is_killed_leaves_nobody_behind(hanging: tuple[NvmlState, Hanging]) -> None:
-    _, caught = hanging
-    sleepers = Path(f"/proc/{caught.process.pid}/task/{caught.process.pid}/children").read_text().split()
-    assert len(sleepers) == int(caught.deaf)
-    caught.process.kill()
-    assert caught.process.wait(30) == -signal.SIGKILL
-    assert processes.wait_gone(map(int, sleepers), 30) == set()
-
-
-def test_a_process_goes_on_when_its_hang_is_over(hanging: tuple[NvmlState, Hanging]) -> None:
-    state, caught = hanging
-    state.change({}, remove=["init.hang"])
-    assert caught.process.wait(30) == 0
-    assert caught.process.stdout is not None
-    assert caught.process.stdout.read() == "answered\n"
 
 
 def test_a_value_of_two_lines_is_refused_by_the_writer(tmp_path: Path) -> None:
