@@ -43,6 +43,14 @@ CONFLICT = code(
     explain="Two promises differ; the larger one is held. Do: correct the profile or gres.conf.",
 )
 HIGH = code("gpu_count_high", "warn", "config", "{found} GPUs, expected {expected}; correct profile and gres.conf")
+NO_PROMISE = code(
+    "gpu_count_no_promise",
+    "warn",
+    "config",
+    "{found} GPUs, and neither a profile nor gres.conf promises any: a lost one could not be missed",
+    explain="The hardware is not known to us, so only what every node must satisfy is judged. "
+    "Do: write a profile, or set [checks.gpu_count] expected.",
+)
 NO_NODE = code(
     "gpu_device_node_missing",
     "warn",
@@ -83,12 +91,13 @@ class _Seen:
     interval=60,
     timeout=5.0,
     required=True,
-    codes=(LOW, NO_SIGN, UNSURE, CONFLICT, HIGH, NO_NODE),
+    codes=(LOW, NO_SIGN, UNSURE, CONFLICT, HIGH, NO_PROMISE, NO_NODE),
 )
 def gpu_count(host: Host, *, expected: int = 0, gres: int = 0) -> Iterator[Finding]:
     """GPUs counted on PCI, as device nodes and by NVML, against the larger of ``expected`` (profile) and ``gres``.
 
-    Without an expectation nothing is judged but a GPU that died: what is seen now never becomes the expectation.
+    Without an expectation only a GPU that died on the bus or under the driver is missed, and that is a warning of its
+    own: what is seen now never becomes the expectation.
     Confirm by hand: ``lspci -d 10de:``, ``nvidia-smi -L``, ``ls /dev/nvidia*``.
     """
     wanted = max(expected, gres)
@@ -100,6 +109,8 @@ def gpu_count(host: Host, *, expected: int = 0, gres: int = 0) -> Iterator[Findi
     seen = _Seen(gpus, device_minors(host), _nvml_gpus(host))
     if not wanted and seen.nvml is None and not seen.missing():
         raise Skip("the driver does not open and no GPU is expected")
+    if not wanted and seen.found():
+        yield NO_PROMISE("node", found=seen.found())
     yield from _judge(host, seen, wanted or len(seen.pci))
 
 

@@ -80,7 +80,13 @@ def test_a_missing_device_node_is_named(plant: Plant) -> None:
 def test_a_gpu_for_a_virtual_machine_is_no_expectation(plant: Plant) -> None:
     tree = pci_tree(2) | {f"/sys/bus/pci/devices/{BDFS[1]}/driver": "-> ../../../bus/pci/drivers/vfio-pci"}
     host = plant(tree | device_nodes(1), nvml=h100s(1))
-    assert list(gpu_count(host)) == []
+    assert codes(list(gpu_count(host))) == ["gpu_count_no_promise"]
+
+
+def test_unknown_hardware_is_a_warning(plant: Plant) -> None:
+    """E85: no silent skip, and a GPU that died is still missed."""
+    host = plant(pci_tree(8, dead=[3]) | device_nodes(), nvml=h100s())
+    assert codes(list(gpu_count(host))) == ["gpu_count_no_promise", "gpu_count_low"]
 
 
 @pytest.mark.parametrize("tree", [{}, {"/proc/uptime": "1 1"}])
