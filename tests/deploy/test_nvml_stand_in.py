@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,8 +42,6 @@ def code_of(call: Callable[[], object]) -> int:
         call()
     return int(caught.value.value)
 
-
-# -- the usual answers
 
 USUAL: list[tuple[str, tuple[object, ...], object]] = [
     ("GetName", (), "NVIDIA H100 80GB HBM3"),
@@ -163,9 +164,6 @@ def test_field_values_answer_each_for_itself(state: NvmlState) -> None:
     assert (unknown.nvmlReturn, beyond.nvmlReturn) == (NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT)
 
 
-# -- what the state file changes
-
-
 def test_a_change_of_state_is_seen_by_the_next_call(state: NvmlState) -> None:
     handle = gpu(3)
     for celsius in (41, 42, 43, 44):
@@ -206,9 +204,6 @@ def test_an_absent_gpu_is_not_enumerated(state: NvmlState) -> None:
     assert pynvml.nvmlDeviceGetCount() == 7
     assert pynvml.nvmlDeviceGetPciInfo(gpu(1)).busId == "00000000:4C:00.0"
     assert pynvml.nvmlDeviceGetIndex(gpu(1)) == 1
-
-
-# -- errors
 
 
 def test_a_lost_gpu_fails_from_its_handle_on_and_leaves_the_others_alone(state: NvmlState) -> None:
@@ -267,9 +262,6 @@ def test_the_state_beside_the_library_counts_when_none_is_named(library: Path, t
     environment = {key: value for key, value in os.environ.items() if key != "NODEVET_SIM_NVML"}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True, env=environment)
     assert done.stdout.strip() == r"'garbled \x1b[31m name'"
-
-
-# -- time
 
 
 def test_a_call_takes_its_latency(state: NvmlState) -> None:
