@@ -84,7 +84,7 @@ def test_leases_are_for_faults_of_the_node_alone() -> None:
 
 def test_what_asks_for_a_replacement_waits_for_a_person() -> None:
     """E106: the next green pass must not put a part that is to be replaced back to work."""
-    for code in ("gpu_remap_failed", "gpu_sram_threshold", "gpu_xid_replace", "disk_broken"):
+    for code in ("gpu_remap_failed", "gpu_sram_threshold", "gpu_xid_replace", "gpu_lost", "disk_broken"):
         assert shipped().rule(code, "fail", "node").resume == "person"
 
 
