@@ -1,4 +1,4 @@
-"""The tables of README.md are made from declarations: ``python -m deploy.docs`` writes them, a test compares them."""
+"""README.md's tables and the manual page are made from declarations: ``python -m deploy.docs`` writes them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from checks.catalog import load
 from checks.declare import Check, Code
+from deploy.manpage import PAGE, page
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 _BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
@@ -61,4 +62,6 @@ def rendered(text: str) -> str:
 
 
 if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
     README.write_text(rendered(README.read_text(encoding="utf-8")), encoding="utf-8")

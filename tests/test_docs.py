@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checks.catalog import load
 from deploy.docs import README, rendered
+from deploy.manpage import PAGE, page
 
 
 def test_the_tables_are_those_of_the_declarations() -> None:
@@ -27,3 +28,7 @@ def test_every_check_and_code_explains_itself() -> None:
         assert "onfirm" in check.explain, f"{check.name}: no way to confirm by hand"
         for code in check.codes:
             assert code.explain or check.explain, code.name
+
+
+def test_the_manual_page_is_that_of_the_command() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m deploy.docs"
