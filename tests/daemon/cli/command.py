@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534
@@ -35,3 +37,9 @@ def write_config(path: Path, text: str = "") -> Path:
     path.write_text(f'[agent]\nstate = "{path.parent}/state"\nsocket = "{path.parent}/agent.sock"\n{text}')
     path.chmod(0o644)
     return path
+
+
+def document(done: subprocess.CompletedProcess[str]) -> Any:
+    """The JSON document that was printed; what was said instead shows in the failure."""
+    assert done.stdout, f"exit {done.returncode}: {done.stderr}"
+    return json.loads(done.stdout)

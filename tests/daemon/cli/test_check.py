@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
+import click
 import msgspec
 import pytest
 
 from checks.wire import CheckReport
-from daemon.cli.check import exit_code
+from daemon.cli.check import check, exit_code
+from daemon.cli.output import Undecided
+from deploy.simcluster import hang_fs
 from deploy.simcluster.host import SimHost
-from tests.daemon.cli.command import NOBODY, ROOT, nodevet, write_config
+from tests.daemon.cli.command import NOBODY, ROOT, document, nodevet, write_config
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="changing the user needs root")
 
@@ -38,7 +40,7 @@ def test_exit_codes(statuses: set[str], code: int) -> None:
 
 def test_this_machine_as_it_is(tmp_path: Path) -> None:
     done = nodevet("check", "--json", config=write_config(tmp_path / "nodevet.toml"))
-    report = json.loads(done.stdout)
+    report = document(done)
     statuses = {f["status"] for f in report["findings"]}
     assert done.returncode == exit_code(statuses) and done.stderr == ""
     assert set(report) == {"cluster", "node", "verdict", "findings", "profile", "simulated"}
@@ -55,7 +57,7 @@ def test_an_ordinary_user_is_told_what_needs_root(tmp_path: Path) -> None:
     own = tmp_path / "nodevet.toml"
     root = nodevet("check", config=write_config(own))
     nobody = nodevet("check", "--json", config="", user=NOBODY)
-    report = json.loads(nobody.stdout)
+    report = document(nobody)
     assert nobody.returncode == exit_code({f["status"] for f in report["findings"]})
     assert not any(f["code"] in ("no_root", "check_error") for f in report["findings"]), report["findings"]
     needy = {f["message"] for f in report["findings"] if f["code"] == "needs_root"}
@@ -75,7 +77,7 @@ def _config(tmp_path: Path, host: SimHost, more: str = "") -> Path:
 
 def test_a_healthy_simulated_node(tmp_path: Path, simulated: SimHost) -> None:
     done = nodevet("check", "gpu_count", "gpu_health", "--json", config=_config(tmp_path, simulated))
-    report = json.loads(done.stdout)
+    report = document(done)
     assert done.returncode == 0, done.stdout
     assert (report["cluster"], report["node"], report["verdict"]) == ("lab", "gpu1", "healthy")
     assert report["simulated"] is True and report["profile"] == "hgx-h100"
@@ -93,14 +95,14 @@ def test_a_driver_that_hangs_does_not_hang_the_command(tmp_path: Path, simulated
     simulated.inject("nvml_hang")
     config = _config(tmp_path, simulated, "[checks.gpu_health]\ntimeout = 1.0\n")
     done = nodevet("check", "gpu_health", "--json", config=config)
-    (finding,) = json.loads(done.stdout)["findings"]
+    (finding,) = document(done)["findings"]
     assert (finding["code"], finding["blame"], done.returncode) == ("gpu_driver_hung", "node", 2)
 
 
 def test_a_captured_tree_borrows_no_device_of_this_machine(tmp_path: Path, simulated: SimHost) -> None:
     config = write_config(tmp_path / "plain.toml")
     done = nodevet("check", "gpu_count", "--sysroot", str(simulated.sysroot), "--json", config=config)
-    report = json.loads(done.stdout)
+    report = document(done)
     assert report["profile"] == "hgx-h100" and report["simulated"] is True
     assert done.returncode in (0, 3), done.stdout
 
@@ -111,7 +113,7 @@ def test_profile_by_name_and_by_file(tmp_path: Path) -> None:
     own.write_text('name = "own"\n[checks.gpu_count]\nexpected = 4\n')
     for given, name in (("hgx-h100", "hgx-h100"), (str(own), "own")):
         done = nodevet("check", "gpu_count", "--profile", given, "--json", config=config)
-        assert json.loads(done.stdout)["profile"] == name
+        assert document(done)["profile"] == name
     own.write_text('name = "own"\n[checks.gpu_count]\nexpectd = 4\n')
     done = nodevet("check", "--profile", str(own), config=config)
     assert done.returncode == 3 and "did you mean 'expected'" in done.stderr
@@ -123,10 +125,21 @@ def test_a_broken_configuration_is_our_own_trouble(tmp_path: Path) -> None:
     assert done.returncode == 3 and "answer_budget" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_what_breaks_in_nodevet_is_unknown_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise SyntaxError("a site's check")
+
+    monkeypatch.setattr("daemon.cli.asking.Zygote.start", lambda *_: broken())
+    context = click.Context(check, obj=str(write_config(tmp_path / "nodevet.toml")))
+    with pytest.raises(Undecided, match="could not look: SyntaxError: a site's check") as caught:
+        context.invoke(check)
+    assert caught.value.exit_code == 3
+
+
 def test_a_check_that_is_switched_off_is_said_to_be(tmp_path: Path) -> None:
     config = write_config(tmp_path / "nodevet.toml", "[checks.gpu_count]\nenabled = false\n")
     done = nodevet("check", "gpu_count", config=config)
-    assert done.returncode == 1 and "switched off" in done.stderr
+    assert done.returncode == 3 and "switched off" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["file", "fifo"])
@@ -139,4 +152,26 @@ def test_a_useless_state_directory_is_no_matter(tmp_path: Path, kind: str) -> No
         os.mkfifo(state / "lanes" / "1-1.json")
     done = nodevet("check", "gpu_count", "--json", config=write_config(tmp_path / "nodevet.toml"))
     assert done.returncode in (0, 3), done.stderr
-    assert all(f["code"] != "lane_busy" for f in json.loads(done.stdout)["findings"])
+    assert all(f["code"] != "lane_busy" for f in document(done)["findings"])
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(hang_fs.cannot_run() is not None, reason=hang_fs.cannot_run() or "usable")
+def test_a_hung_mount_costs_its_time_out_and_one_worker_however_often_it_is_asked(tmp_path: Path) -> None:
+    hung = tmp_path / "hung"
+    hung.mkdir()
+    config = write_config(tmp_path / "nodevet.toml", f'[checks.mount]\npaths = ["{hung}", "/"]\ntimeout = 1.0\n')
+    server = hang_fs.start(hung)
+    try:
+        runs = [nodevet("check", "mount", "--json", config=config) for _ in range(2)]
+        records = list((tmp_path / "state/lanes").glob("*.json"))
+    finally:
+        hang_fs.stop(server, hung)
+    for done in runs:
+        found = {f["target"]: f for f in document(done)["findings"]}
+        assert (found[str(hung)]["code"], found[str(hung)]["blame"]) == ("mount_hung", "shared")
+        assert found["/"]["status"] == "ok" and done.returncode == 2
+    assert len(records) == 1, "a second worker was sent after the first"
+    after = nodevet("check", "mount:/", f"mount:{hung}", "--json", config=config)
+    assert [f["code"] for f in document(after)["findings"]] != ["mount_hung"] * 2
+    assert not list((tmp_path / "state/lanes").glob("*.json"))

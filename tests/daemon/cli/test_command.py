@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 from daemon.cli import main as command
 from daemon.cli.output import NotAllowed, Refused, Undecided, Unreachable
 from daemon.cli.verbs import LOCAL, register
-from tests.daemon.cli.command import ROOT, nodevet, write_config
+from tests.daemon.cli.command import ROOT, document, nodevet, write_config
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_config_show_names_the_origin_of_each_value(tmp_path: Path) -> None:
         tmp_path / "nodevet.toml", 'node = "gpu1"\nanswer_budget = 60\n[checks.gpu_count]\nexpected = 8\n'
     )
     done = nodevet("config", "show", "--json", config=path, env={"NODEVET_CENTRAL_URL": "http://127.0.0.1:1"})
-    shown = json.loads(done.stdout)
+    shown = document(done)
     assert shown["agent.node"] == {"value": "gpu1", "origin": str(path)}
     assert shown["agent.group"] == {"value": "nodevet", "origin": "default"}
     assert shown["central.url"] == {"value": "http://127.0.0.1:1", "origin": "NODEVET_CENTRAL_URL"}
@@ -144,6 +143,6 @@ def test_explain_shows_the_rule_in_force_with_its_origin(tmp_path: Path) -> None
     (tmp_path / "policy.d").mkdir()
     (tmp_path / "policy.d/site.toml").write_text('version = "site"\n[codes.gpu_lost]\nprolog = "admit"\n')
     config = write_config(tmp_path / "nodevet.toml", f'policy_dir = "{tmp_path}/policy.d"\n')
-    shown = json.loads(nodevet("explain", "gpu_lost", "--json", config=config).stdout)
+    shown = document(nodevet("explain", "gpu_lost", "--json", config=config))
     assert shown["policy"]["prolog"] == {"value": "admit", "origin": f"{tmp_path}/policy.d/site.toml"}
     assert shown["policy"]["interval"]["value"] == "drain" and "gpu_health" in shown["checks"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemon.cli.hook_proof import Proof, prove
-from tests.daemon.cli.command import nodevet, write_config
+from tests.daemon.cli.command import document, nodevet, write_config
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -87,7 +86,7 @@ def test_with_an_answering_agent_all_is_well(installed: Path, tmp_path: Path) ->
             listener.shutdown(socket.SHUT_RDWR)
             thread.join(30)
             os.unlink(installed / "s")
-    proofs = json.loads(done.stdout)
+    proofs = document(done)
     assert done.returncode == 0, proofs
     assert {p["result"] for p in proofs} == {"ok"} and len(proofs) == 8
 
