@@ -69,18 +69,20 @@ class _Seen:
     nvml: tuple[Gpu, ...] | None
 
     def missing(self) -> list[str]:
-        """PCI ids that are dead, or that the driver does not list as answering."""
-        dead = {d.bdf for d in self.pci if d.dead}
-        if self.nvml is not None:
-            alive = {g.bdf for g in self.nvml if g.fault is not Fault.GPU_IS_LOST}
-            dead |= {d.bdf for d in self.pci if d.bdf not in alive}
-        return sorted(dead)
+        """PCI ids that the driver does not list; without its answer those that are dead."""
+        if self.nvml is None:
+            return sorted(d.bdf for d in self.pci if d.dead)
+        return sorted(d.bdf for d in self.pci if d.bdf not in self._listed())
+
+    def _listed(self) -> set[str]:
+        """PCI ids that the driver lists and does not call lost; whether they are well is asked by gpu_health."""
+        return {g.bdf for g in self.nvml or () if g.fault is not Fault.GPU_IS_LOST}
 
     def found(self) -> int:
         """How many GPUs are really there: the smallest of what each way can vouch for."""
         counts = []
         if self.pci:
-            counts.append(sum(not d.dead for d in self.pci))
+            counts.append(sum(not d.dead or d.bdf in self._listed() for d in self.pci))
         if self.nvml is not None:
             counts.append(sum(g.fault is not Fault.GPU_IS_LOST for g in self.nvml))
         return min(counts, default=0)

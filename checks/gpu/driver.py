@@ -112,13 +112,24 @@ def _loaded(host: Host) -> bool:
     return host.path("/proc/driver/nvidia/version").exists()
 
 
+def _folders(host: Host) -> tuple[str, ...]:
+    """Where to look for the library: beside the one that this process has loaded, a stale one elsewhere is no sign."""
+    if host.redirected:
+        return LIBRARIES
+    lines = host.read("/proc/self/maps").splitlines()
+    paths = {
+        words[5] for words in (line.split() for line in lines) if len(words) > 5 and "/libnvidia-ml.so." in words[5]
+    }
+    return tuple(sorted(path.rpartition("/")[0] for path in paths))
+
+
 def _installed(host: Host, module: str) -> str:
     """Version of the library that a new program would load, by the name its link points to; empty when not told.
 
     Where several are installed and one of them fits the module, that one is meant.
     """
     found = []
-    for folder in LIBRARIES:
+    for folder in _folders(host):
         link = host.path(f"{folder}/libnvidia-ml.so.1")
         if link.is_symlink():
             found.append(link.readlink().name.partition(".so.")[2])

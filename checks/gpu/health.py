@@ -108,8 +108,12 @@ def gpu_health(host: Host) -> Iterator[Finding]:
     waiting = host.kept("gpu_health", dict[str, tuple[float, int]])
     for gpu in gpus:
         target, fault = named[gpu.index], faults[gpu.index]
-        if target in dead:
-            dead.discard(target)
+        silent = target in dead
+        dead.discard(target)
+        if silent and fault is None:
+            why = "it answers the driver while its PCI configuration reads all ones"
+            yield UNSURE(target, sign="two answers", why=why, uuid=gpu.uuid)
+        elif silent:
             yield LOST(target, sign="its PCI configuration reads all ones", uuid=gpu.uuid, index=gpu.index)
         elif fault in _ALIKE:
             siblings = sum(f not in _ALIKE for f in faults.values())

@@ -98,6 +98,12 @@ def test_an_unreadable_mount_list_is_our_trouble(plant: Plant) -> None:
     assert (found.status, found.blame) == ("unknown", "self")
 
 
+def test_the_first_process_tells_what_is_mounted(plant: Plant) -> None:
+    """A hardened unit shows its own disks as read-only; the node's are not."""
+    ours, nodes = line("/", "ext4", "/dev/sda", "ro"), line("/", "ext4", "/dev/sda", "rw")
+    assert not mounts(plant({INFO: ours, "/proc/1/mountinfo": nodes}))["/"].read_only
+
+
 def test_the_list_of_mounts_survives_odd_lines(plant: Plant) -> None:
     host = plant({INFO: "garbage\n\n1 2 3 - \n" + line("/a\\040b", source="s\\011x") + line("/", "ext4", "/dev/sda")})
     known = mounts(host)

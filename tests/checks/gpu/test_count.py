@@ -85,7 +85,7 @@ def test_a_gpu_for_a_virtual_machine_is_no_expectation(plant: Plant) -> None:
 
 def test_unknown_hardware_is_a_warning(plant: Plant) -> None:
     """E85: no silent skip, and a GPU that died is still missed."""
-    host = plant(pci_tree(8, dead=[3]) | device_nodes(), nvml=h100s())
+    host = plant(pci_tree(8, dead=[3]) | device_nodes(), nvml=h100s(8, {3: Fault.GPU_IS_LOST}))
     assert codes(list(gpu_count(host))) == ["gpu_count_no_promise", "gpu_count_low"]
 
 

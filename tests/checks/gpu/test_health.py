@@ -120,6 +120,11 @@ def test_the_bus_confirms_all_alike(plant: Plant) -> None:
     assert seen(host) == [(bdf, "gpu_lost", "fail") for bdf in BDFS]
 
 
+def test_a_gpu_that_answers_the_driver_is_not_lost(plant: Plant) -> None:
+    """E102: two detectors disagree; a bus that is just being reset is no lost GPU."""
+    assert seen(plant(pci_tree(dead=[3]), nvml=h100s())) == [(BDFS[3], "gpu_unsure", "unknown")]
+
+
 def test_a_dead_gpu_that_the_driver_dropped_is_named(plant: Plant) -> None:
     """E44: one function reads all ones and NVML no longer lists it."""
     host = plant(pci_tree(4, dead=[3]), nvml=h100s(3))
