@@ -85,11 +85,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _prune(shared: Shared) -> None:
-    """Let old history go, at the start and twice a day."""
+    """Let old history and findings of checks that are gone go, at the start and twice a day."""
     while True:
         try:
             gone = await asyncio.to_thread(shared.store.prune, shared.settings.keep_days)
-            log.info("history pruned rows=%d older_than_days=%g", gone, shared.settings.keep_days)
+            nodes = await asyncio.to_thread(shared.store.retire)
+            log.info("history pruned rows=%d days=%g retired_nodes=%d", gone, shared.settings.keep_days, nodes)
         except SQLAlchemyError as error:
             log.error("history was not pruned: %s", error)
         await asyncio.sleep(PRUNE_SECONDS)

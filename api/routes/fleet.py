@@ -29,6 +29,11 @@ def with_slurm(view: NodeView, controller: ControllerPort) -> NodeView:
     return named
 
 
+def powered_down(controller: ControllerPort) -> int:
+    """How many nodes are off, which are among the unknown ones for no reason of their own."""
+    return sum(not s.flags.isdisjoint(_POWERED_DOWN) for s in controller.slurm_states().values())
+
+
 def node_filter(verdict: Verdict | None, q: str, nodes: str | None, cluster: str | None) -> NodeFilter:
     """The filter that the query's words mean; a host list is refused beyond 20,000 names."""
     names = frozenset(expand(nodes, limit=NODES_AT_ONCE)) if nodes else None

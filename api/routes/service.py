@@ -11,7 +11,7 @@ from api import metrics
 from api.auth.principal import Principal
 from api.hot.routes import Shared
 from api.routes.deps import ControllerDep, SharedDep, StoreDep, Viewer
-from api.routes.fleet import coverage
+from api.routes.fleet import coverage, powered_down
 from api.routes.shapes import Coverage, Health, answers, reply
 from checks.judge.policy import Policy
 
@@ -64,7 +64,7 @@ def _text(shared: Shared, request: Request) -> str:
         nodes=shared.store.verdict_counts(),
         open_incidents=shared.store.open_incidents(),
         refused_requests=request.scope["state"]["gate"].refusals,
-        controller=shared.controller.metrics(),
+        controller={**shared.controller.metrics(), "nodes_powered_down": powered_down(shared.controller)},
     )
 
 

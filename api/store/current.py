@@ -14,6 +14,7 @@ from checks.wire import Finding, Scalar, Status
 
 Key = tuple[str, str, str]
 Current = dict[Key, Finding]
+CURRENT_LIMIT = 5000
 _GRAVITY: dict[Status, int] = {"fail": 4, "warn": 3, "unknown": 2, "skipped": 1, "ok": 0}
 _EVIDENCE = msgspec.json.Decoder(dict[str, Scalar])
 
@@ -45,10 +46,14 @@ def finding_of(row: Row[Any]) -> Finding:
 
 
 def replace(old: Current, fresh: Iterable[Finding]) -> Current:
-    """``old`` with all findings of every check that ``fresh`` names exchanged for those of ``fresh``."""
+    """``old`` with all findings of every check that ``fresh`` names exchanged for those of ``fresh``.
+
+    Where that were more than a node may have, only ``fresh`` stays: check names that never end are no agent's.
+    """
     new = {f.key: f for f in fresh}
     named = {f.check for f in new.values()}
-    return {**{k: f for k, f in old.items() if f.check not in named}, **new}
+    kept = {k: f for k, f in old.items() if f.check not in named}
+    return {**kept, **new} if len(kept) + len(new) <= CURRENT_LIMIT else new
 
 
 def write_current(connection: Connection, cluster: str, node: str, named: Sequence[str], current: Current) -> None:

@@ -91,7 +91,7 @@ def _replay(
     for report in timely:
         following = replace(current, report.findings)
         history += changed(report.cluster, report.node, current, following, now)
-        named |= {f.check for f in report.findings}
+        named |= {f.check for f in report.findings} | {f.check for k, f in current.items() if k not in following}
         current = following
         record_inventory(connection, report, now)
     write_changes(connection, history)

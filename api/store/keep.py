@@ -34,7 +34,7 @@ def in_bounds(report: Report) -> Report:
         report,
         started_at=_moment(report.started_at),
         boot_id=one_line(report.boot_id, 64),
-        findings=tuple(_finding(f) for f in report.findings),
+        findings=tuple(_finding(f, report.started_at) for f in report.findings),
         notes=tuple(one_line(n, MESSAGE_LIMIT) for n in report.notes[:NOTES_LIMIT]),
         decision=_decision(report.decision) if report.decision else None,
         job=_job(report.job) if report.job else None,
@@ -76,7 +76,7 @@ def _facts(facts: NodeFacts) -> NodeFacts:
     )
 
 
-def _finding(finding: Finding) -> Finding:
+def _finding(finding: Finding, started_at: datetime) -> Finding:
     _number("seen", finding.seen)
     if not finding.check or not finding.code:
         raise Malformed("finding without check or code")
@@ -87,7 +87,7 @@ def _finding(finding: Finding) -> Finding:
         code=one_line(finding.code, 64),
         message=one_line(finding.message, MESSAGE_LIMIT),
         evidence=_evidence(finding.evidence),
-        observed_at=_moment(finding.observed_at) if finding.observed_at else None,
+        observed_at=_moment(finding.observed_at or started_at),
         since=_moment(finding.since) if finding.since else None,
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 from sqlalchemy.exc import IntegrityError
 
-from api.store import current, incidents, ingest, jobs, ledger, prune, reading, status, tokens
+from api.store import current, incidents, ingest, jobs, ledger, prune, reading, retire, status, tokens
 from api.store.database import Database
 from api.store.views import (
     AuditView,
@@ -58,6 +58,10 @@ class Store:
     def prune(self, days: float, now: datetime | None = None) -> int:
         """Delete history older than ``days`` days; how many rows."""
         return prune.prune(self.database, now or utc_now(), days)
+
+    def retire(self, now: datetime | None = None) -> int:
+        """Drop findings whose checks have not reported for a week; on how many nodes."""
+        return retire.retire(self.database, now or utc_now(), self.policy)
 
     # Nodes and findings
 

@@ -180,21 +180,3 @@ def test_jobs_are_told_apart_by_attempt(store: Store) -> None:
     store.ingest(batch(report(1, good(), node="n2", occasion="prolog", job=second)), T0)
     views = [view for _, view in store.jobs()]
     assert [(v.attempt, v.nodes, v.refused) for v in views] == [("7.1", ("n2",), 0), ("7.0", ("n1",), 1)]
-
-
-def test_old_history_goes_and_what_counts_stays(store: Store) -> None:
-    job = JobAttempt(job_id=7, restart_count=0)
-    for sequence in range(1, 600):
-        found = finding() if sequence % 2 else good()
-        store.ingest(batch(report(sequence, found, occasion="prolog", job=job)), T0)
-    store.acknowledge(store.incidents()[0].id, "ann", "note")
-    assert store.prune(30, T0 + timedelta(days=29)) == 0
-    store.ingest(batch(report(600, good("disk"), occasion="epilog", job=job)), T0 + timedelta(days=30))
-    assert store.prune(30, T0 + timedelta(days=31)) == 599 + 599
-    assert [r.occasion for r in store.recent_reports("c", "n1")] == ["epilog"]
-    assert store.changes("c", "n1") == []
-    assert [i.closed_at for i in store.incidents()] == [None]
-    assert codes(store) == ["ok", "gpu_lost"]
-    store.ingest(batch(report(601, good(), occasion="epilog")), T0 + timedelta(days=31))
-    assert store.prune(30, T0 + timedelta(days=400)) == 2 + 1 + 1 + 1 + 1
-    assert (store.incidents(), codes(store)) == ([], ["ok", "ok"])

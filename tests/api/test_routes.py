@@ -197,6 +197,7 @@ def test_a_node_that_is_powered_down_is_no_data_and_no_trouble(
     assert covered["without_agent"] == ["n9"]
     assert covered["stale"] == ["n2", "n3", "n4", "n5"]
     assert (covered["nodes"], covered["fresh"]) == (6, 0)
+    assert "nodevet_nodes_powered_down 1\n" in client.get("/metrics").text
 
 
 def test_hostile_text_is_stored_and_answered_as_data(
