@@ -35,5 +35,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], *, timeout: float) -> Done:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.communicate(timeout=_GRACE)
                 break
+        if child.stdout is not None:
+            child.stdout.close()
         return Done(None, "")
     return Done(child.returncode, output[:OUTPUT_LIMIT].decode("utf-8", "replace"))

@@ -64,7 +64,9 @@ def paint(word: str, width: int = 0) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, painted: int | None = None) -> None:
     """Print aligned columns; the last one is not padded, column ``painted`` is coloured by its word."""
-    lines = [list(row) for row in rows]
+    from checks.declare import clean
+
+    lines = [[clean(cell, 2000) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(head), *lines]) for i in range(len(head))]
     widths[-1] = 0
     click.echo("  ".join(title.ljust(width) for title, width in zip(head, widths, strict=True)).rstrip())

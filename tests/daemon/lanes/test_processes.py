@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -194,3 +195,24 @@ def test_the_lane_that_writes_down_rests_afterwards(fifo: Path, tmp_path: Path) 
         await body(pool)
 
     with_pool(found, tmp_path)
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("options", ["size=4k,nr_inodes=1", "size=4k,ro"])
+def test_a_full_or_read_only_disk_breaks_no_check(fifo: Path, tmp_path: Path, options: str) -> None:
+    state = tmp_path / "disk"
+    state.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(state)], check=False).returncode != 0:
+        pytest.skip("no tmpfs can be mounted here")
+
+    async def body(pool: LanePool) -> None:
+        assert only((await pool.run(instance("answer", timeout=10.0))).findings).status == "ok"
+        assert only((await pool.run(instance("open", path=str(fifo)))).findings).code == "lane_silent"
+        assert pool.wedged() == ("fs:/scratch",)
+        assert only((await pool.run(instance("answer", lane="nvml", timeout=10.0))).findings).status == "ok"
+
+    try:
+        with_pool(body, state)
+    finally:
+        subprocess.run(["umount", "-l", str(state)], check=True)
