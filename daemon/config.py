@@ -40,7 +40,11 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class AgentSettings(_Section, frozen=True, kw_only=True):
-    """[agent]: identity, paths and budgets (seconds) of the node's daemon."""
+    """[agent]: identity, paths and budgets (seconds) of the node's daemon.
+
+    ``prolog_age``: a passive finding about the node that is older is asked anew before a job, inside the refresh
+    budget; the older answer counts where the new one does not come in time.
+    """
 
     cluster: str | None = None
     node: str | None = None
@@ -57,6 +61,7 @@ class AgentSettings(_Section, frozen=True, kw_only=True):
     answer_budget: float = 7.0
     gate_budget: float = 5.0
     refresh_budget: float = 1.5
+    prolog_age: float = 10.0
     permit_budget: float = 3.0
 
 

@@ -8,16 +8,14 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
 
-from checks.judge.policy import Policy, PolicyError, load_policy, shipped
-from checks.profile import GENERIC, ProfileError, profiles
+from checks.judge.policy import shipped
 from checks.runner import Outcome
-from checks.wire import CheckReport, Decision, NodeFacts, Occasion, PollAnswer, PollRequest, Report
-from daemon.agent import codes, ground
+from checks.wire import CheckReport, Decision, Occasion, PollAnswer, PollRequest, Report
+from daemon.agent import codes
 from daemon.agent.answers import Answer
 from daemon.agent.budget import Budget
 from daemon.agent.findings import Findings
@@ -29,43 +27,35 @@ from daemon.agent.loose import Loose
 from daemon.agent.nursery import Nursery
 from daemon.agent.orders import Orders, named
 from daemon.agent.peers import Rights
+from daemon.agent.planning import Planning, agent_version
 from daemon.agent.prolog import Hooks
 from daemon.agent.refusal import Refusal
 from daemon.agent.reporting import Reporter
 from daemon.agent.router import Router
 from daemon.agent.schedule import Schedule
-from daemon.agent.socket_server import Door, Doors, open_door
+from daemon.agent.socket_server import EVERYBODY, HOOK_SUFFIX, ROOT_ONLY, Door, Doors, open_door
 from daemon.agent.status import Status, describe
 from daemon.agent.upkeep import Upkeep
-from daemon.config import Config, ConfigError, load_config
+from daemon.config import Config, ConfigError
 from daemon.lanes import LaneError, LanePool, Zygote
 from daemon.outbox.outbox import Outbox
-from daemon.plan import Instance, plan
+from daemon.plan import Instance
 from daemon.uplink.uplink import Uplink
 from daemon.uplink.worker import Address
 from slurm.jobenv import JobEnv
 
 log = logging.getLogger(__name__)
-GROUND_LIMIT = 3.0
 ORDERS_HOLD_POLL = 5.0
 LEAVING = 1.0
 RESTART = 75
 CALM = 5.0
 
 
-def agent_version() -> str:
-    """The installed version, ``unversioned`` from a bare checkout."""
-    try:
-        return version("nodevet")
-    except PackageNotFoundError:
-        return "unversioned"
-
-
 class Agent:
     """To be made inside the running loop; ``config_error`` not empty = every job is admitted, loudly."""
 
     def __init__(self, config: Config, zygote: Zygote, nursery: Nursery, config_error: str = "") -> None:
-        self.config, self.config_error = config, config_error
+        self.config = config
         self.started = time.monotonic()
         settings = config.agent
         self.identity = Identity(settings.cluster or "", settings.node or "")
@@ -87,13 +77,16 @@ class Agent:
             self.identity, self.pool, self.schedule, self.findings, self.judge, self.reporter, self.gate,
             self.refusal, self.upkeep.stopped, self._learn,
         )  # fmt: skip
+        self.planning = Planning(
+            config, self.pool, self.findings, self.judge, self.schedule, self.reporter, self.hooks, config_error
+        )
         self.orders = Orders(self.schedule, self.findings, self.judge, self.reporter)
         self.rights = Rights.read(settings.slurm_user, settings.group, own_uid=os.geteuid())
         self.doors = Doors(self.rights.hooks)
         self.door: Door | None = None
+        self.hook_door: Door | None = None
         self._ready = asyncio.Event()
         self._leave = asyncio.Event()
-        self._grounded = False
         self._exit = 0
         self._loose = Loose()
         self.outbox.on_trouble = lambda: self.reporter.changed((codes.CHECK,))
@@ -106,13 +99,24 @@ class Agent:
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         settings = self.config.agent
         router = Router(settings, self.rights, lambda: self.hooks.limits, self._hook, self.status, self.check)
-        self.door = await open_door(Path(settings.socket), router, self.doors)
-        if self.door.predecessor > 0:
-            log.error("event=predecessor pid=%d socket=%s", self.door.predecessor, settings.socket)
-            self.findings.note(codes.SECOND_AGENT, pid=self.door.predecessor)
+        self._open(router)
         tasks = [asyncio.ensure_future(work) for work in (self._begin(), self._watch_lanes())]
         await self._leave.wait()
         return await self._end(tasks)
+
+    def _open(self, router: Router) -> None:
+        """Take both sockets over; the one for everybody is what makes us the node's agent."""
+        path = Path(self.config.agent.socket)
+        self.door = open_door(path, mode=EVERYBODY)
+        if self.door.predecessor > 0:
+            log.error("event=predecessor pid=%d socket=%s", self.door.predecessor, path)
+            self.findings.note(codes.SECOND_AGENT, pid=self.door.predecessor)
+        self.door.serve(router, self.doors)
+        try:
+            self.hook_door = open_door(path.with_name(path.name + HOOK_SUFFIX), mode=ROOT_ONLY)
+            self.hook_door.serve(router, self.doors)
+        except OSError as error:
+            log.error("event=no_hook_socket error=%r", str(error))
 
     def leave(self, status: int = 0) -> None:
         """End in good order."""
@@ -121,7 +125,7 @@ class Agent:
 
     async def _begin(self) -> None:
         """Learn the ground, then ask, report and talk to the central service."""
-        await asyncio.gather(self.outbox.open(), self._settle())
+        await asyncio.gather(self.outbox.open(), self.planning.settle())
         self._take_over()
         self._ready.set()
         log.info("event=ready node=%s profile=%s", self.identity.node, self.reporter.facts.profile)
@@ -129,55 +133,6 @@ class Agent:
         work = asyncio.gather(self.schedule.run(), self.reporter.run())
         self.reporter.changed((codes.CHECK,))
         await work
-
-    async def _settle(self) -> None:
-        """Which node this is and what is asked of it; a lane that does not say leaves the generic profile."""
-        settings = self.config.agent
-        arguments = {
-            "profile": settings.profile,
-            "profile_dir": settings.profile_dir,
-            "gres_conf": settings.gres_conf,
-        }
-        facts, troubles = NodeFacts(agent_version=agent_version()), [""]
-        try:
-            found = await self.pool.call(ground.LANE, ground.LOOK, arguments, timeout=GROUND_LIMIT)
-            seen = msgspec.convert(found, ground.Ground)
-            facts = msgspec.structs.replace(seen.facts, agent_version=agent_version())
-            self.hooks.gres_conf, troubles = seen.gres, list(seen.troubles)
-            self._grounded = True
-        except (LaneError, msgspec.ValidationError) as error:
-            troubles = [f"ground not seen: {error}"]
-        self.reporter.facts = facts
-        for trouble in filter(None, troubles):
-            log.error("event=ground_trouble text=%r", trouble)
-        self._plan(self.config, self._policy(self.config), facts.profile)
-
-    def _policy(self, config: Config) -> Policy:
-        try:
-            return load_policy(Path(config.agent.policy_dir))
-        except PolicyError as error:
-            self._broken(str(error))
-            return shipped()
-
-    def _plan(self, config: Config, policy: Policy, profile: str) -> None:
-        try:
-            known = profiles(Path(config.agent.profile_dir))
-            instances: Sequence[Instance] = plan(config, known.get(profile, GENERIC))
-        except (ProfileError, OSError) as error:
-            self._broken(str(error))
-            instances = plan(config, GENERIC)
-        self.judge.use(policy, instances)
-        if self.config_error:
-            self._broken(self.config_error)
-        self.findings.keep_only(instances)
-        self.schedule.replace(instances)
-
-    def _broken(self, error: str) -> None:
-        """From now on every job is admitted: our own configuration must not cost a node."""
-        log.error("event=config_broken error=%r", error)
-        self.config_error = error
-        self.judge.quiet = f"configuration is broken: {error}"
-        self.findings.note(codes.CONFIG_BROKEN, error=error)
 
     def _take_over(self) -> None:
         """What an earlier agent left on disk: its name, its leases, its refusals."""
@@ -215,6 +170,7 @@ class Agent:
         text = f"{self.identity.cluster}\n{self.identity.node}"
         self._loose.spawn(self.outbox.put("identity", text.encode()))
         self._introduce()
+        self.planning.replan()
 
     async def _hook(self, hook: Occasion, body: bytes, asked: Budget) -> Answer:
         if not self._ready.is_set():
@@ -224,8 +180,8 @@ class Agent:
                 log.error("event=hook_too_early hook=%s", hook)
                 return Answer(0, "nodevet: agent is still starting, nothing was decided")
         answer = await self.hooks.answer(hook, body, asked)
-        if self.config_error:
-            log.error("event=admitted_unjudged hook=%s why=%r", hook, self.config_error)
+        if self.planning.config_error:
+            log.error("event=admitted_unjudged hook=%s why=%r", hook, self.planning.config_error)
             return Answer(0, f"nodevet: nothing was judged: {self.judge.quiet}")
         return answer
 
@@ -239,11 +195,11 @@ class Agent:
         if self.door is not None and not self.door.ours:
             log.error("event=taken_over socket=%s", self.config.agent.socket)
             self.leave()
-        if not self._grounded:
-            await self._settle()
+        if not self.planning.grounded:
+            await self.planning.settle()
         notes = await self.upkeep.take_marks()
         self.upkeep.look()
-        if not self.config_error:
+        if not self.planning.config_error:
             try:
                 self.judge.quiet = "the STOP file is there" if await self.upkeep.stopped() else ""
             except LaneError as error:
@@ -294,24 +250,16 @@ class Agent:
     def _reload(self) -> None:
         """Take over what may change while we run; the former configuration stays when the new one is not good."""
         try:
-            config = load_config(self.config.path)
-            policy = load_policy(Path(config.agent.policy_dir))
-            known = profiles(Path(config.agent.profile_dir))
-            plan(config, known.get(self.reporter.facts.profile, GENERIC))
-        except (ConfigError, PolicyError, ProfileError, OSError) as error:
+            taken = self.planning.reload()
+        except ConfigError as error:
             log.error("event=config_not_taken error=%r", str(error))
             self.findings.note(codes.CONFIG_KEPT, error=str(error))
-            self.reporter.changed((codes.CHECK,))
-            return
-        self.findings.settled(codes.CONFIG_KEPT)
-        # Checks and policy change in place; whatever was built from the rest is built anew by a fresh start.
-        if self.config_error or _fixed(config) != _fixed(self.config):
-            log.warning("event=restart why='configuration changed'")
-            self.leave(RESTART)
-            return
-        self.config = config
-        self._plan(config, policy, self.reporter.facts.profile)
-        log.info("event=config_taken checks=%d policy=%s", len(self.schedule.instances), policy.version)
+        else:
+            self.findings.settled(codes.CONFIG_KEPT)
+            if not taken:
+                log.warning("event=restart why='configuration changed'")
+                self.leave(RESTART)
+        self.reporter.changed((codes.CHECK,))
 
     async def _watch_lanes(self) -> None:
         await self.pool.lost.wait()
@@ -321,8 +269,9 @@ class Agent:
 
     async def _end(self, tasks: Sequence[asyncio.Future[None]]) -> int:
         log.info("event=leaving status=%d", self._exit)
-        if self.door is not None:
-            await self.door.close()
+        for door in (self.hook_door, self.door):
+            if door is not None:
+                door.close()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=LEAVING)
@@ -338,10 +287,6 @@ def _boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
-
-
-def _fixed(config: Config) -> tuple[object, ...]:
-    return (config.agent, config.central, config.host, config.slurm)
 
 
 def _differs(new: Decision, told: Decision | None) -> bool:

@@ -68,6 +68,10 @@ class Findings:
         """Those whose answer is missing, too old, or was no answer."""
         return [i for i in instances if self._is_stale(i)]
 
+    def older(self, instances: Sequence[Instance], seconds: float) -> list[Instance]:
+        """Those whose answer is missing or older than ``seconds``."""
+        return [i for i in instances if (age := self.age(i)) is None or age > seconds]
+
     def _is_stale(self, instance: Instance) -> bool:
         age = self.age(instance)
         return age is None or age > instance.stale_after

@@ -43,6 +43,8 @@ def look(host: Host, profile: str, profile_dir: str, gres_conf: str) -> object:
     try:
         # The simulated node's gres.conf lies where its Slurm has it, so this path is not redirected.
         gres = Path(gres_conf).read_text(encoding="utf-8", errors="replace")[: 1024 * 1024]
+    except FileNotFoundError:
+        gres = ""
     except OSError as error:
         gres = ""
         troubles.append(f"gres.conf: {error.strerror}")

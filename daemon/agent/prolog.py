@@ -71,6 +71,7 @@ class Hooks:
     counts: HookCounts = field(default_factory=HookCounts)
     limits: Limits | None = None
     gres_conf: str = ""
+    prolog_age: float = 10.0
     _health_at: float = float("-inf")
 
     async def answer(self, hook: Occasion, body: bytes, budget: Budget) -> Answer:
@@ -176,9 +177,9 @@ class Hooks:
     async def _look(
         self, job: JobAttempt, gpus_unknown: str, budget: Budget, required: bool = True
     ) -> tuple[set[str], tuple[Finding, ...]]:
-        """Ask about this job's devices and refresh what is required and stale; gives the checks asked and all."""
+        """Ask about this job's devices and anew about the node where due; gives the checks asked and all findings."""
         own = [i for i in self.schedule.instances if i.hook_only]
-        stale = self.findings.stale([i for i in self.schedule.periodic if i.check.required]) if required else []
+        stale = self._due() if required else []
         outcomes, _ = await asyncio.gather(
             self.lanes.run_many(own, job, budget.for_refresh), self.schedule.refresh(stale, budget.for_refresh)
         )
@@ -188,6 +189,12 @@ class Hooks:
             mine.append(msgspec.structs.replace(finding, check=CHECK, observed_at=self.findings.wall()))
         asked = {i.check.name for i in [*own, *stale]} | ({CHECK} if gpus_unknown else set())
         return asked, (*self.findings.current(), *mine)
+
+    def _due(self) -> list[Instance]:
+        """What is asked anew before a job: required and stale, or cheap, about this node, and not of this moment."""
+        cheap = [i for i in self.schedule.periodic if i.check.cost == "passive" and i.check.scope == "node"]
+        stale = self.findings.stale([i for i in self.schedule.periodic if i.check.required])
+        return list({i.name: i for i in [*stale, *self.findings.older(cheap, self.prolog_age)]}.values())
 
     async def _hands_off(self) -> bool:
         try:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import h11
 
-from daemon.agent.peers import NOBODY, Peer, peer_of
+from daemon.agent.loose import Loose
+from daemon.agent.peers import Peer, peer_of
 
 log = logging.getLogger(__name__)
 BACKLOG = 4096
@@ -25,7 +26,8 @@ PER_USER = 8
 ALL_USERS = 64
 SEND_WITHIN = 10.0  # seconds for a request to arrive as a whole, and for an answer to be taken
 TOTAL_LIMIT = 300.0
-TAKEN_BY_US = 0.5
+ACCEPTS = 256  # taken in one go, so that a flood leaves time for everything else
+ACCEPT_AGAIN = 1.0
 _REASONS = {200: b"OK", 400: b"Bad Request", 403: b"Forbidden", 404: b"Not Found", 405: b"Method Not Allowed",
             408: b"Request Timeout", 413: b"Content Too Large", 503: b"Service Unavailable"}  # fmt: skip
 
@@ -44,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What goes back; ``sent`` is called once the answer has been handed to the kernel."""
+    """What goes back."""
 
     status: int
     body: bytes
@@ -54,6 +56,11 @@ class Response:
 
 Handler = Callable[[Request], Awaitable[Response]]
 Privileged = Callable[[Peer], bool]
+
+# Beside the socket for everybody lies one that only root can reach: no flood of users stands in its queue.
+HOOK_SUFFIX = ".hook"
+EVERYBODY = 0o666
+ROOT_ONLY = 0o600
 
 
 @dataclass(slots=True)
@@ -87,12 +94,10 @@ class Doors:
 class Connection(asyncio.Protocol):
     """One client: a request is read within its bounds, handed over, answered, and the connection closed."""
 
-    def __init__(self, handler: Handler, doors: Doors) -> None:
-        self._handler, self._doors = handler, doors
+    def __init__(self, handler: Handler, doors: Doors, peer: Peer) -> None:
+        self._handler, self._doors, self._peer = handler, doors, peer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_LIMIT)
         self._transport: asyncio.Transport | None = None
-        self._peer = NOBODY
-        self._entered = False
         self._request: h11.Request | None = None
         self._body = bytearray()
         self._oversize = False
@@ -102,19 +107,12 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        sock = transport.get_extra_info("socket")
-        self._peer = peer_of(sock) if sock is not None else NOBODY
-        self._entered = self._doors.enter(self._peer)
-        if not self._entered:
-            transport.abort()
-            return
         self._timer = asyncio.get_running_loop().call_later(SEND_WITHIN, self._too_slow)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._entered:
-            self._doors.leave(self._peer)
+        self._doors.leave(self._peer)
         # The work goes on when its asker has gone: a hook that asks again gets the same answer.
 
     def data_received(self, data: bytes) -> None:
@@ -195,14 +193,13 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-@dataclass(slots=True)
 class Door:
-    """The bound socket: its path, its inode, and who was there before (0: nobody)."""
+    """One bound socket: its path, its inode, and who was there before (0: nobody)."""
 
-    path: Path
-    server: asyncio.Server
-    inode: int
-    predecessor: int
+    def __init__(self, path: Path, sock: socket.socket, inode: int, predecessor: int) -> None:
+        self.path, self.inode, self.predecessor = path, inode, predecessor
+        self._sock = sock
+        self._loose = Loose()
 
     @property
     def ours(self) -> bool:
@@ -212,15 +209,52 @@ class Door:
         except OSError:
             return False
 
-    async def close(self) -> None:
+    def serve(self, handler: Handler, doors: Doors) -> None:
+        """Take connections from now on; who is one too many is turned away before anything is made for him."""
+        loop = asyncio.get_running_loop()
+        self._sock.listen(BACKLOG)
+        loop.add_reader(self._sock, self._accept, loop, handler, doors)
+
+    def _accept(self, loop: asyncio.AbstractEventLoop, handler: Handler, doors: Doors) -> None:
+        for _ in range(ACCEPTS):
+            try:
+                sock, _ = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.error("event=accept_failed error=%r", error.strerror)
+                loop.remove_reader(self._sock)
+                loop.call_later(ACCEPT_AGAIN, self.serve, handler, doors)
+                return
+            peer = peer_of(sock)
+            if doors.enter(peer):
+                sock.setblocking(False)
+                self._loose.spawn(_connect(loop, sock, peer, handler, doors))
+            else:
+                sock.close()
+
+    def close(self) -> None:
         """Listen no more; the path is removed only while it is ours."""
         if self.ours:
             with contextlib.suppress(OSError):
                 self.path.unlink()
-        self.server.close()
+        if self._sock.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._sock)
+            self._sock.close()
 
 
-async def open_door(path: Path, handler: Handler, doors: Doors) -> Door:
+async def _connect(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: Peer, handler: Handler, doors: Doors
+) -> None:
+    try:
+        await loop.connect_accepted_socket(lambda: Connection(handler, doors, peer), sock)
+    except BaseException:
+        doors.leave(peer)
+        sock.close()
+        raise
+
+
+def open_door(path: Path, *, mode: int) -> Door:
     """Bind a fresh socket and rename it over ``path``: no lock that an unreapable predecessor could hold."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     predecessor = _predecessor(path)
@@ -229,11 +263,10 @@ async def open_door(path: Path, handler: Handler, doors: Doors) -> Door:
         fresh.unlink()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.bind(str(fresh))
-        os.chmod(fresh, 0o666)
         sock.setblocking(False)
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(handler, doors), sock=sock, backlog=BACKLOG)
+        sock.bind(str(fresh))
+        os.chmod(fresh, mode)
+        sock.listen(BACKLOG)
         inode = os.stat(fresh).st_ino
         os.rename(fresh, path)
     except OSError:
@@ -241,7 +274,7 @@ async def open_door(path: Path, handler: Handler, doors: Doors) -> Door:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
-    return Door(path, server, inode, predecessor)
+    return Door(path, sock, inode, predecessor)
 
 
 def _predecessor(path: Path) -> int:

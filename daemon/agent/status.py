@@ -103,7 +103,7 @@ def describe(agent: Agent, agent_version: str) -> Status:
         hooks=msgspec.to_builtins(hooks.counts),
         gate=msgspec.to_builtins(gate.counts),
         marks=agent.upkeep.marks,
-        config_error=agent.config_error,
+        config_error=agent.planning.config_error,
         policy_version=agent.judge.policy.version,
         agent_version=agent_version,
         incarnation=agent.identity.incarnation,

@@ -21,7 +21,8 @@ _ACKNOWLEDGED = "acknowledged"
 class Spool:
     """All disk work of the outbox, blocking; used in the outbox process only.
 
-    ``lost`` counts records dropped by the size bound, ``torn`` segments with a broken end.
+    ``lost`` counts records dropped by the size bound, ``torn`` segments with a broken end. ``refusals`` are the
+    newest of earlier incarnations, acknowledged or not, so that a repeated request gets the same answer.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Spool:
             raise ValueError(f"incarnation {incarnation!r} is no file name")
         self.root, self.incarnation = root, incarnation
         self.lost = self.torn = 0
+        self.refusals: list[bytes] = []
         self._segment_bytes, self._total_bytes = segment_bytes, total_bytes
         self._segments: dict[str, list[Segment]] = {}
         self._acknowledged: dict[str, int] = {}
@@ -44,6 +46,7 @@ class Spool:
         for folder in sorted(p for p in self.root.iterdir() if p.is_dir() and _INCARNATION.fullmatch(p.name)):
             self._acknowledged[folder.name] = _read_number(folder / _ACKNOWLEDGED)
             self._segments[folder.name] = [self._scan(p) for p in sorted(folder.glob("[0-9]*.seg")) if p.stem.isdigit()]
+        self.refusals = self._refusals()
         for incarnation in self.earlier():
             self._drop_acknowledged(incarnation)
 
@@ -176,8 +179,7 @@ class Spool:
             segment.path.unlink(missing_ok=True)
         self._segments[incarnation].remove(segment)
 
-    def refusals(self, limit: int = 16) -> list[bytes]:
-        """The newest refusals of earlier incarnations, so that a repeated request gets the same answer."""
+    def _refusals(self, limit: int = 16) -> list[bytes]:
         found: list[bytes] = []
         for incarnation in self.earlier():
             for segment in self._segments[incarnation]:

@@ -92,7 +92,7 @@ class Writer:
             earlier=tuple(spool.earlier()),
             waiting=sum(spool.waiting(name) for name in spool.earlier()),
             torn=spool.torn,
-            refusals=tuple(spool.refusals()),
+            refusals=tuple(spool.refusals),
             documents=_documents(root),
         )
         return Frame(frame.id, "ok", body=msgspec.msgpack.encode(found))

@@ -1,0 +1,1 @@
+"""The uplink and the REST client against a real server."""
