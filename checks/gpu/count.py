@@ -9,6 +9,7 @@ from checks.declare import Skip, check, code
 from checks.gpu.pci import PciDevice, device_minors, has_nvidia, pci_gpus, pci_switches
 from checks.gpu.values import Fault, Gpu, NvmlError
 from checks.host import Host
+from checks.pci import functions
 from checks.wire import Finding
 
 LOW = code(
@@ -125,7 +126,9 @@ def _nvml_gpus(host: Host) -> tuple[Gpu, ...] | None:
 
 def _judge(host: Host, seen: _Seen, wanted: int) -> Iterator[Finding]:
     found, missing = seen.found(), seen.missing()
-    if found == 0 and not missing and not pci_switches(host) and not seen.nvml:
+    # An open driver that lists none, beside a bus that can be read, is a sign; so are switches that are still there.
+    sign = missing or pci_switches(host) or (seen.nvml is not None and functions(host))
+    if found == 0 and not sign:
         if wanted:
             yield NO_SIGN("node", expected=wanted)
         return

@@ -60,6 +60,13 @@ def test_zero_beside_living_switches_is_a_fault(plant: Plant) -> None:
     assert codes(list(gpu_count(host, expected=8))) == ["gpu_count_low"]
 
 
+def test_zero_by_an_open_driver_and_by_the_bus_is_a_fault(plant: Plant) -> None:
+    tree = {"/sys/bus/pci/devices/0000:00:00.0/" + k: v for k, v in (("vendor", "0x8086"), ("device", "0x1"))}
+    host = plant(tree | {"/sys/bus/pci/devices/0000:00:00.0/class": "0x060000"}, nvml=h100s(0))
+    assert codes(list(gpu_count(host, expected=8))) == ["gpu_count_low"]
+    assert codes(list(gpu_count(plant(), expected=8))) == ["gpu_count_no_sign"]
+
+
 def test_more_than_promised_is_a_matter_of_settings(plant: Plant) -> None:
     host = plant(pci_tree() | device_nodes(), nvml=h100s())
     (found,) = gpu_count(host, expected=4)
