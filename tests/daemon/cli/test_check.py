@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from daemon.cli.output import Undecided
 from deploy.simcluster import hang_fs
 from deploy.simcluster.host import SimHost
 from tests.daemon.cli.command import NOBODY, ROOT, document, nodevet, write_config
+from tests.daemon.lanes.harness import eventually, gone
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="changing the user needs root")
 
@@ -65,9 +67,14 @@ def test_an_ordinary_user_is_told_what_needs_root(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def simulated(tmp_path: Path) -> SimHost:
-    """A healthy simulated node with eight GPUs."""
-    return SimHost(tmp_path / "host", "gpu1").create()
+def simulated(tmp_path: Path) -> Iterator[SimHost]:
+    """A healthy simulated node with eight GPUs; at the end its faults are healed, which frees what they held."""
+    host = SimHost(tmp_path / "host", "gpu1").create()
+    yield host
+    host.heal()
+    stuck = [int(p.name.partition("-")[0]) for p in (tmp_path / "state/lanes").glob("*.json")]
+    eventually(lambda: all(map(gone, stuck)), "a worker outlived the fault that held it")
+    host.close()
 
 
 def _config(tmp_path: Path, host: SimHost, more: str = "") -> Path:
@@ -97,6 +104,7 @@ def test_a_driver_that_hangs_does_not_hang_the_command(tmp_path: Path, simulated
     done = nodevet("check", "gpu_health", "--json", config=config)
     (finding,) = document(done)["findings"]
     assert (finding["code"], finding["blame"], done.returncode) == ("gpu_driver_hung", "node", 2)
+    assert len(list((tmp_path / "state/lanes").glob("*.json"))) == 1, "the stuck worker was not written down"
 
 
 def test_a_captured_tree_borrows_no_device_of_this_machine(tmp_path: Path, simulated: SimHost) -> None:
