@@ -33,6 +33,16 @@ class Drained:
     record: DrainRecord | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a node is to be drained, and for whom."""
+
+    decision: Decision
+    checks: tuple[str, ...] = ()
+    permit: str | None = None
+    job: JobAttempt | None = None
+
+
 def judge_now(core: Core, findings: Sequence[Finding], now: datetime) -> Decision:
     """The interval decision on stored findings; what is older than ``fresh`` leads nowhere."""
     stale = {f.check: core.settings.fresh for f in findings}
@@ -91,7 +101,8 @@ async def drain_node(
         await asyncio.to_thread(_denied, core, node, code, decision, ruling)
         return Drained(False, f"guard: {ruling.why}")
     await asyncio.to_thread(core.solved, node, "guard_closed", "guard allowed")
-    record = await asyncio.to_thread(_intend, core, node, code, decision, permit, job)
+    cause = Cause(decision, checks_of(decision, findings), permit, job)
+    record = await asyncio.to_thread(_intend, core, node, code, cause)
     try:
         outcome = await core.view.call(_drain, core, record, timeout=timeout)
     except (SlurmError, TimeoutError) as error:
@@ -113,25 +124,27 @@ def detail_of(code: str, decision: Decision) -> str:
     return decision.reason.removeprefix(code).strip() or "see nodevet node"
 
 
-def _intend(
-    core: Core, node: str, code: str, decision: Decision, permit: str | None, job: JobAttempt | None
-) -> DrainRecord:
+def checks_of(decision: Decision, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """The checks whose findings led to the decision: without their word the node does not go back."""
+    return tuple(sorted({f.check for f in findings if f.code in decision.codes and f.check}))
+
+
+def _intend(core: Core, node: str, code: str, cause: Cause) -> DrainRecord:
     token = new_token()
-    rule = core.policy.codes.get(code)
-    boot = next((r.boot_id for r in core.store.node_rows() if (r.cluster, r.node) == (core.cluster, node)), "")
     return core.records.intend(
         NewDrain(
             cluster=core.cluster,
             node=node,
             owner=AUTOMATIC,
             actor="controller",
-            codes=decision.codes,
+            codes=cause.decision.codes,
+            checks=cause.checks,
             token=token,
-            reason=compose(code, detail_of(code, decision), token=token),
-            boot_id=boot,
-            permit=permit,
-            step=(rule.resume if rule and rule.resume else "verify"),
-            job=job.key if job else None,
+            reason=compose(code, detail_of(code, cause.decision), token=token),
+            boot_id=core.boot_of(node),
+            permit=cause.permit,
+            step=core.way_back(code),
+            job=cause.job.key if cause.job else None,
         ),
         core.clock(),
     )

@@ -13,16 +13,16 @@ import msgspec
 from api.controller.orders import Orders
 from api.controller.records import Records
 from api.controller.slurm_view import SlurmView
-from api.store.views import NodeRow, ReportView
+from api.store.views import NodeView, ReportView
 from checks.judge.guard import GuardLimits
-from checks.judge.policy import Policy
+from checks.judge.policy import Policy, PolicyStep, Rule
 from checks.wire import Finding
 
 
 class Memory(Protocol):
     """What the controller asks of the store."""
 
-    def node_rows(self) -> list[NodeRow]: ...
+    def node(self, cluster: str, node: str) -> NodeView | None: ...
     def current_findings(self, cluster: str, node: str) -> tuple[Finding, ...]: ...
     def all_failing(self, cluster: str) -> dict[str, tuple[Finding, ...]]: ...
     def recent_reports(self, cluster: str, node: str, *, limit: int = 20) -> list[ReportView]: ...
@@ -69,10 +69,20 @@ class Core:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: dict[str, float] = field(default_factory=dict)
 
+    def boot_of(self, node: str) -> str:
+        """The boot that the node's agent last spoke of, empty when it never did; reads the database."""
+        view = self.store.node(self.cluster, node)
+        return view.boot_id if view is not None else ""
+
     @property
     def cluster(self) -> str:
         """The one cluster this controller drains in."""
         return self.settings.cluster
+
+    def way_back(self, code: str) -> PolicyStep:
+        """What brings a node back that was drained for this code."""
+        rule = self.policy.codes.get(code) or Rule()
+        return rule.resume or "verify"
 
     def count(self, name: str) -> None:
         """Add one to a counter of /metrics."""

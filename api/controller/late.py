@@ -6,7 +6,7 @@ import asyncio
 import logging
 from datetime import timedelta
 
-from api.controller.automatic import AUTOMATIC, detail_of, was
+from api.controller.automatic import AUTOMATIC, checks_of, detail_of, was
 from api.controller.core import Core
 from api.controller.permits import Permits
 from api.controller.records import DrainRecord, NewDrain, new_token
@@ -71,7 +71,6 @@ async def _replace(core: Core, node: str, report: ReportView) -> None:
     decision = report.decision
     assert decision is not None
     code, token = decision.codes[0], new_token()
-    rule = core.policy.codes.get(code)
     new = NewDrain(
         cluster=core.cluster,
         node=node,
@@ -82,7 +81,8 @@ async def _replace(core: Core, node: str, report: ReportView) -> None:
         reason=compose(code, detail_of(code, decision), token=token),
         boot_id=report.boot_id,
         permit=decision.permit,
-        step=(rule.resume if rule and rule.resume else "verify"),
+        step=core.way_back(code),
+        checks=checks_of(decision, report.findings),
         job=report.job.key if report.job else None,
     )
     async with core.lock:

@@ -137,7 +137,9 @@ async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: boo
         elif not verify:
             rows.append(await _resume_now(core, record, actor, force))
         else:
-            await asyncio.to_thread(core.records.change, record, core.clock(), resume_by=actor, order_id=None, rounds=0)
+            await asyncio.to_thread(
+                core.records.change, record, core.clock(), resume_by=actor, order_id=None, order_at=None, rounds=0
+            )
             await asyncio.to_thread(core.audit, "resume asked", name, "verification first", actor=actor)
             rows.append(_row(core, name, "planned", "verification ordered; resumed when it is clean"))
     return rows

@@ -20,7 +20,10 @@ OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verif
 
 @dataclass(frozen=True, slots=True)
 class DrainRecord:
-    """One drain of ours, from intent to its end; times are UTC."""
+    """One drain of ours, from intent to its end; times are UTC.
+
+    ``checks``: those whose findings led to it. ``boot_seen``: the boot of the last clean round.
+    """
 
     id: int
     cluster: str
@@ -28,12 +31,14 @@ class DrainRecord:
     owner: str
     actor: str
     codes: tuple[str, ...]
+    checks: tuple[str, ...]
     reason: str
     token: str
     state: DrainState
     step: PolicyStep
     why: str
     boot_id: str
+    boot_seen: str
     rounds: int
     order_id: str | None
     order_at: datetime | None
@@ -63,6 +68,7 @@ class NewDrain:
     reason: str
     token: str
     step: PolicyStep
+    checks: tuple[str, ...] = ()
     boot_id: str = ""
     permit: str | None = None
     job: str | None = None
@@ -104,6 +110,8 @@ class Records:
                     owner=new.owner,
                     actor=new.actor,
                     codes=list(new.codes),
+                    checks=list(new.checks),
+                    boot_seen="",
                     reason=new.reason,
                     token=new.token,
                     state="intent",
@@ -222,5 +230,6 @@ def _one(connection: Connection, key: int) -> DrainRecord:
 
 def _record(row: RowMapping) -> DrainRecord:
     values = {name: row[name] for name in DrainRecord.__dataclass_fields__}
-    values["codes"] = tuple(values["codes"] or ())
+    for name in ("codes", "checks"):
+        values[name] = tuple(values[name] or ())
     return DrainRecord(**values)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from functools import partial
 
 from api.controller.automatic import judge_now, was
+from api.controller.clean import not_clean
 from api.controller.core import Core
 from api.controller.orders import new_order
 from api.controller.records import DrainRecord, DrainState
@@ -15,6 +17,7 @@ from slurm.errors import SlurmError
 from slurm.ownership import OurRecord, Outcome, Result, resume_if_ours
 
 log = logging.getLogger(__name__)
+AGAIN_SECONDS = 60.0
 
 
 async def verify(core: Core) -> None:
@@ -40,24 +43,31 @@ async def _step(core: Core, record: DrainRecord) -> None:
         return
     report = await asyncio.to_thread(_answer, core, record)
     if report is not None:
+        core.orders.done([record.order_id])
         await _judge(core, record, report)
-    elif record.order_at and (core.clock() - record.order_at).total_seconds() > core.settings.verify_timeout:
-        await asyncio.to_thread(
-            core.incident,
-            record.node,
-            "verify_silent",
-            f"verification not answered within {core.settings.verify_timeout:g} s; node stays drained",
-        )
-        await _ask(core, record)
+    elif (
+        record.order_at is None or abs((core.clock() - record.order_at).total_seconds()) > core.settings.verify_timeout
+    ):
+        core.orders.done([record.order_id])
+        await _ask(core, await asyncio.to_thread(_silent, core, record))
+
+
+def _silent(core: Core, record: DrainRecord) -> DrainRecord:
+    """Nobody answered: the row of clean rounds is broken, and the question is asked anew."""
+    limit = core.settings.verify_timeout
+    core.incident(record.node, "verify_silent", f"verification not answered within {limit:g} s; node stays drained")
+    return core.records.change(record, core.clock(), state="drained", order_id=None, rounds=0)
 
 
 async def _ask(core: Core, record: DrainRecord) -> None:
     """Order a verification; without a sign that the fault has gone an automatic one is not even asked for."""
     if record.resume_by is None:
+        if _too_soon(core, record):
+            return
         findings = await asyncio.to_thread(core.store.current_findings, core.cluster, record.node)
         if not findings or judge_now(core, findings, core.clock()).wanted != "admit":
-            if record.rounds:
-                await asyncio.to_thread(core.records.change, record, core.clock(), rounds=0)
+            if record.rounds or record.state != "drained":
+                await asyncio.to_thread(core.records.change, record, core.clock(), state="drained", rounds=0)
             return
     order = core.orders.give(core.cluster, record.node, new_order("verify"))
     await asyncio.to_thread(
@@ -65,26 +75,33 @@ async def _ask(core: Core, record: DrainRecord) -> None:
     )
 
 
+def _too_soon(core: Core, record: DrainRecord) -> bool:
+    """Whether a verification has just failed: a node is not tested without end because its looks contradict."""
+    if record.rounds or record.order_at is None or record.state != "drained":
+        return False
+    return 0 <= (core.clock() - record.order_at).total_seconds() < AGAIN_SECONDS
+
+
 def _answer(core: Core, record: DrainRecord) -> ReportView | None:
-    """The report that answers our order, if it has come."""
+    """The report that answers our order, if it has come; one of a boot that is over answers nothing."""
     reports: Iterable[ReportView] = core.store.recent_reports(core.cluster, record.node, limit=20)
-    return next((r for r in reports if f"order:{record.order_id}" in r.notes), None)
+    found = next((r for r in reports if f"order:{record.order_id}" in r.notes), None)
+    return found if found is not None and found.boot_id == core.boot_of(record.node) else None
 
 
 async def _judge(core: Core, record: DrainRecord, report: ReportView) -> None:
-    decision = judge_now(core, report.findings, core.clock())
-    clean = decision.wanted == "admit" and decision.verdict in ("healthy", "degraded") and bool(report.findings)
-    if not clean:
-        why = decision.reason or f"verdict {decision.verdict}"
+    if why := not_clean(report, record.checks, core.policy):
         await asyncio.to_thread(_failed, core, record, why)
         return
     await asyncio.to_thread(core.solved, record.node, "verify_silent", "verified")
-    rounds = record.rounds + 1
+    # Rounds of two boots are not in a row: what came up may be another machine.
+    rounds = record.rounds + 1 if report.boot_id == record.boot_seen else 1
+    seen = {"rounds": rounds, "boot_seen": report.boot_id}
     if rounds < core.settings.verify_rounds:
-        record = await asyncio.to_thread(core.records.change, record, core.clock(), rounds=rounds, order_id=None)
+        record = await asyncio.to_thread(partial(core.records.change, record, core.clock(), order_id=None, **seen))
         await _ask(core, record)
         return
-    record = await asyncio.to_thread(core.records.change, record, core.clock(), rounds=rounds)
+    record = await asyncio.to_thread(partial(core.records.change, record, core.clock(), **seen))
     await give_back(core, record, f"{rounds} clean verifications", actor=record.resume_by or "controller")
 
 

@@ -14,6 +14,8 @@ from api.controller.core import ControllerSettings
 from api.store.base import metadata
 from api.store.database import Database
 from api.store.store import Store
+from checks.judge.context import Context
+from checks.judge.decide import decide
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import Policy, merge, read_pack
 from checks.wire import Batch, Decision, Finding, JobAttempt, Occasion, PermitRequest, Report
@@ -139,23 +141,29 @@ class Bench:
         notes: tuple[str, ...] = (),
         decision: Decision | None = None,
         job: JobAttempt | None = None,
+        incarnation: str = "a",
+        boot_id: str = "boot-a",
+        age: float = 0.0,
     ) -> None:
-        """Store one report of a node's agent."""
+        """Store one report of a node's agent, begun ``age`` seconds ago, with the agent's own decision."""
         self._sequence += 1
+        if decision is None:
+            decision = decide(findings, policy(), Context(occasion=occasion))
         made = Report(
             cluster="sim",
             node=node,
-            incarnation="a",
+            incarnation=incarnation,
             sequence=self._sequence,
             occasion=occasion,
-            started_at=self.now(),
+            started_at=self.now() - timedelta(seconds=age),
             seconds=0.1,
             findings=findings,
             notes=notes,
             decision=decision,
             job=job,
+            boot_id=boot_id,
         )
-        self.store.ingest(Batch(cluster="sim", node=node, incarnation="a", reports=(made,)), self.now())
+        self.store.ingest(Batch(cluster="sim", node=node, incarnation=incarnation, reports=(made,)), self.now())
 
     def lost(self, target: str = "GPU 3", code: str = "gpu_lost", **changes: object) -> Finding:
         """A failing finding that blames the node."""
@@ -171,9 +179,10 @@ class Bench:
         )
         return Finding(**{**{f: getattr(made, f) for f in Finding.__struct_fields__}, **changes})
 
-    def fine(self) -> Finding:
+    def fine(self, check: str = "gpu_health", **changes: object) -> Finding:
         """The same check, content."""
-        return Finding(check="gpu_health", target="node", status="ok", code="ok", observed_at=self.now())
+        made = Finding(check=check, target="node", status="ok", code="ok", observed_at=self.now())
+        return Finding(**{**{f: getattr(made, f) for f in Finding.__struct_fields__}, **changes})
 
     def request(self, node: str, job_id: int, *findings: Finding, nodes: int = 1) -> PermitRequest:
         """A prolog's question for a permit."""
