@@ -41,9 +41,10 @@ def test_a_lost_gpu_that_is_still_listed_is_missed(plant: Plant) -> None:
     assert (found.code, found.evidence["missing"]) == ("gpu_count_low", BDFS[3])
 
 
-def test_the_larger_promise_wins_and_the_conflict_is_shown(plant: Plant) -> None:
+@pytest.mark.parametrize(("expected", "gres"), [(8, 4), (4, 8)])
+def test_the_larger_promise_wins_and_the_conflict_is_shown(plant: Plant, expected: int, gres: int) -> None:
     host = plant(pci_tree(4) | device_nodes(4), nvml=h100s(4))
-    found = list(gpu_count(host, expected=8, gres=4))
+    found = list(gpu_count(host, expected=expected, gres=gres))
     assert codes(found) == ["gpu_count_conflict", "gpu_count_low"]
     assert (found[0].status, found[0].blame) == ("warn", "config")
 

@@ -36,6 +36,9 @@ refuse_up_to_nodes = 4
 shadow = true
 [codes.leftover]
 prolog = "wait"
+[codes.forced]
+prolog = "refuse"
+interval = "drain"
 [codes.mild]
 status = "warn"
 [codes.promoted]
@@ -81,6 +84,7 @@ def test_what_is_no_failure_is_admitted(status: Status, blame: Blame | None, occ
 def test_what_does_not_blame_the_node_never_drains(blame: Blame) -> None:
     """Rule 8 and E16: a user, a file server or a setting cannot take a node out."""
     assert {wants(finding(blame=blame), occasion) for occasion in get_args(Occasion)} == {"admit"}
+    assert {wants(finding("forced", blame=blame), occasion) for occasion in get_args(Occasion)} == {"admit"}
 
 
 def test_our_own_trouble_never_drains_whatever_the_policy_says() -> None:
@@ -229,7 +233,7 @@ def test_an_unknown_node_is_admitted(occasion: Occasion) -> None:
     assert (decision.wanted, decision.verdict) == ("admit", "unknown")
 
 
-CODES = ["bad", "slow", "remap", "lost", "small_only", "tried", "leftover", "mild", "promoted"]
+CODES = ["bad", "slow", "remap", "lost", "small_only", "tried", "leftover", "mild", "promoted", "forced"]
 findings_ = st.builds(
     finding,
     code=st.sampled_from(CODES) | st.text(max_size=20),

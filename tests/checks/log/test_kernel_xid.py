@@ -199,6 +199,21 @@ def test_our_own_question_is_no_evidence(tmp_path: Path) -> None:
     assert not module._by_us(host, Xid(GPU, 119))
 
 
+def test_a_line_that_our_question_drew_gives_no_finding(tmp_path: Path) -> None:
+    """E34: read on the live node, where process ids are ours to know."""
+    path = tmp_path / "kmsg"
+    path.write_text("6,1,1000000,-;Linux version 6.8\n")
+    host = Host(kmsg=path)
+    list(kernel_xid(host))
+    text = "4,{},2000000,-;NVRM: Xid (PCI:0000:5d:00): 119, pid={}, name=python3, Timeout\n"
+    with path.open("a") as file:
+        file.write(text.format(2, os.getpid()))
+    assert list(kernel_xid(host)) == []
+    with path.open("a") as file:
+        file.write(text.format(3, 1))
+    assert [f.code for f in kernel_xid(host)] == ["gpu_xid_reset"]
+
+
 def test_an_unreadable_log_is_visible(plant: Plant, tmp_path: Path) -> None:
     """E43: never "no Xids" when nothing could be read."""
     (found,) = kernel_xid(plant(pci_tree(), kmsg=tmp_path / "none"))
