@@ -90,73 +90,93 @@ class Ruling:
     why: str = ""
 
 
+class Tally:
+    """The fleet counted once, for any number of questions about it."""
+
+    def __init__(self, fleet: Fleet, limits: GuardLimits) -> None:
+        self._fleet = fleet
+        self._limits = limits
+        hour = fleet.now - timedelta(hours=1)
+        self._out = {n for n, v in fleet.nodes.items() if v.ours} | fleet.promised
+        self._recent = {p.node for p in fleet.past if p.at >= hour} | fleet.promised
+        self._members: dict[str, int] = {}
+        self._serving: dict[str, int] = {}
+        for name, view in fleet.nodes.items():
+            serves = view.in_service and name not in fleet.promised
+            for group in ("", *view.groups):
+                self._members[group] = self._members.get(group, 0) + 1
+                self._serving[group] = self._serving.get(group, 0) + serves
+
+    def authorize(self, node: str, code: str) -> Ruling:
+        """Whether automation may take ``node`` out of service for ``code`` now."""
+        view = self._fleet.nodes.get(node)
+        if view is None:
+            return Ruling(False, "unknown_node", f"slurm knows no node {node}")
+        return self._alike(node, code) or self._ceilings(node) or self._floors(node, view) or Ruling(True, "allowed")
+
+    def _alike(self, node: str, code: str) -> Ruling | None:
+        """The most nodes, this one included, that began to show the code within one window of time.
+
+        Nodes that still serve count however old that is: waiting turns no roll-out into hardware.
+        """
+        fleet, limits = self._fleet, self._limits
+        since = fleet.now - timedelta(seconds=limits.alike_seconds)
+        failing = fleet.failing.get(code, {})
+        began = {n: t for n, t in failing.items() if t >= since or ((v := fleet.nodes.get(n)) and v.in_service)}
+        began |= {p.node: p.at for p in fleet.past if p.code == code and p.at >= since}
+        began.setdefault(node, fleet.now)
+        most = _most_within(sorted(began.values()), limits.alike_seconds)
+        limit = limits.alike(len(fleet.nodes))
+        if most <= limit:
+            return None
+        window = f"{limits.alike_seconds / 60:g} min"
+        return Ruling(False, "correlated", f"{most} nodes show {code} within {window}, at most {limit} can be hardware")
+
+    def _ceilings(self, node: str) -> Ruling | None:
+        total, out, recent = len(self._fleet.nodes), self._out, self._recent
+        limit = self._limits.drained(total)
+        if len(out) + (node not in out) > limit:
+            why = f"{len(out)} of {total} nodes are out of service by us already, at most {limit}"
+            return Ruling(False, "ceiling", why)
+        limit = self._limits.hourly(total)
+        if len(recent) + (node not in recent) > limit:
+            return Ruling(False, "rate", f"{len(recent)} automatic drains in the last hour, at most {limit}")
+        return None
+
+    def _floors(self, node: str, view: NodeView) -> Ruling | None:
+        """What would be left in service, in the cluster and in each of the node's groups."""
+        serves = view.in_service and node not in self._fleet.promised
+        for group in ("", *view.groups):
+            members, left = self._members[group], self._serving[group] - serves
+            if left < (need := self._limits.floor(members)):
+                where = group or "the cluster"
+                why = f"{left} of {members} nodes of {where} would stay in service, floor {need}"
+                return Ruling(False, "floor", why)
+        return None
+
+    def headroom(self) -> int:
+        """How many more nodes could be taken out before a ceiling is met: the number of leases that may be out."""
+        total = len(self._fleet.nodes)
+        serving = sum(1 for v in self._fleet.nodes.values() if v.in_service)
+        drained, hourly = self._limits.drained(total), self._limits.hourly(total)
+        return max(0, min(drained - len(self._out), hourly - len(self._recent), serving - self._limits.floor(total)))
+
+
+def _most_within(times: Sequence[datetime], seconds: float) -> int:
+    """The most of ``times``, which are in order, that lie within one window."""
+    most = first = 0
+    for last, time in enumerate(times):
+        while (time - times[first]).total_seconds() > seconds:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
 def authorize(node: str, code: str, fleet: Fleet, limits: GuardLimits) -> Ruling:
     """Whether automation may take ``node`` out of service for ``code`` now."""
-    view = fleet.nodes.get(node)
-    if view is None:
-        return Ruling(False, "unknown_node", f"slurm knows no node {node}")
-    for ruling in (
-        _alike(node, code, fleet, limits),
-        _ceilings(node, fleet, limits),
-        _floors(node, view, fleet, limits),
-    ):
-        if ruling is not None:
-            return ruling
-    return Ruling(True, "allowed")
-
-
-def _alike(node: str, code: str, fleet: Fleet, limits: GuardLimits) -> Ruling | None:
-    """Nodes failing alike at one time, this one included, whether drained already or not."""
-    since = fleet.now - timedelta(seconds=limits.alike_seconds)
-    alike = {n for n, first in fleet.failing.get(code, {}).items() if first >= since}
-    alike |= {p.node for p in fleet.past if p.code == code and p.at >= since}
-    alike.add(node)
-    limit = limits.alike(len(fleet.nodes))
-    if len(alike) <= limit:
-        return None
-    window = f"{limits.alike_seconds / 60:g} min"
-    return Ruling(
-        False, "correlated", f"{len(alike)} nodes show {code} within {window}, at most {limit} can be hardware"
-    )
-
-
-def _ceilings(node: str, fleet: Fleet, limits: GuardLimits) -> Ruling | None:
-    total = len(fleet.nodes)
-    out = {n for n, v in fleet.nodes.items() if v.ours} | fleet.promised
-    limit = limits.drained(total)
-    if len(out | {node}) > limit:
-        return Ruling(
-            False, "ceiling", f"{len(out)} of {total} nodes are out of service by us already, at most {limit}"
-        )
-    hour = fleet.now - timedelta(hours=1)
-    recent = {p.node for p in fleet.past if p.at >= hour} | fleet.promised
-    if len(recent | {node}) > limits.hourly(total):
-        return Ruling(False, "rate", f"{len(recent)} automatic drains in the last hour, at most {limits.hourly(total)}")
-    return None
-
-
-def _floors(node: str, view: NodeView, fleet: Fleet, limits: GuardLimits) -> Ruling | None:
-    """What would be left in service, in the cluster and in each of the node's groups."""
-    for group in ("", *view.groups):
-        members = [n for n, v in fleet.nodes.items() if not group or group in v.groups]
-        left = sum(1 for n in members if fleet.nodes[n].in_service and n != node and n not in fleet.promised)
-        if left < limits.floor(len(members)):
-            where = group or "the cluster"
-            need = limits.floor(len(members))
-            return Ruling(
-                False, "floor", f"{left} of {len(members)} nodes of {where} would stay in service, floor {need}"
-            )
-    return None
+    return Tally(fleet, limits).authorize(node, code)
 
 
 def headroom(fleet: Fleet, limits: GuardLimits) -> int:
-    """How many more nodes could be taken out before a ceiling is met: the number of leases that may be out."""
-    total = len(fleet.nodes)
-    out = {n for n, v in fleet.nodes.items() if v.ours} | fleet.promised
-    hour = fleet.now - timedelta(hours=1)
-    recent = {p.node for p in fleet.past if p.at >= hour} | fleet.promised
-    serving = sum(1 for v in fleet.nodes.values() if v.in_service)
-    return max(
-        0,
-        min(limits.drained(total) - len(out), limits.hourly(total) - len(recent), serving - limits.floor(total)),
-    )
+    """How many more nodes could be taken out before a ceiling is met."""
+    return Tally(fleet, limits).headroom()
