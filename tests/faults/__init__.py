@@ -1,0 +1,1 @@
+"""Our own trouble, provoked: it may cost an answer, never a node."""
