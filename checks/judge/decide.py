@@ -55,10 +55,15 @@ def _action(finding: Finding, rule: Rule, context: Context) -> Action:
 
 
 def _at_prolog(finding: Finding, rule: Rule, context: Context) -> Action:
-    """Refusing is weighed against what it costs the job; where it costs too much, drain afterwards."""
+    """Refusing is weighed against what it costs the job; where it costs too much, drain afterwards.
+
+    A fault that must be seen more than once is not believed from one look at a prolog either: the job is admitted.
+    """
     action = rule.prolog or "admit"
+    if finding.seen < (rule.confirm or 1):
+        return "admit"
     if action != "refuse":
-        return action if finding.seen >= (rule.confirm or 1) else "admit"
+        return action
     if context.requeue is False and not rule.device_lost:
         return "drain"
     nodes = context.job.nodes if context.job else None

@@ -30,7 +30,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What follows from one code.
 
     ``status``/``blame`` override the code's own. ``prolog`` and ``interval`` are the wanted actions. ``confirm`` is
-    the number of consecutive rounds before an interval drain (a hook decides on what it sees). ``lease``: a permit
+    the number of consecutive rounds before anything follows, at a hook as between jobs. ``lease``: a permit
     may be leased in advance. ``device_lost``: refuse even a job that would not be requeued. ``breaks_every_job``:
     a late drain may requeue a started job. ``refuse_up_to_nodes``: larger jobs are admitted and the node drained
     afterwards. ``resume``: what brings the node back. ``shadow``: recorded, never acted upon.
@@ -146,21 +146,26 @@ def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
 
 @cache
 def shipped() -> Policy:
-    """The policy that comes with Nodevet, without any site layer."""
-    return load_policy(None)
+    """The policy that comes with Nodevet, without any site layer; read once and shared by who is forked later."""
+    return merge(_packs())
+
+
+@cache
+def _packs() -> tuple[tuple[str, Pack], ...]:
+    """The packs that come with Nodevet, in the order in which they are laid over each other."""
+    return tuple(
+        (f.name, read_pack(f.read_text(encoding="utf-8"), f.name))
+        for f in sorted((p for p in files("checks.judge").joinpath("packs").iterdir()), key=lambda p: p.name)
+        if f.name.endswith(".toml")
+    )
 
 
 def load_policy(site: Path | None) -> Policy:
     """The shipped packs and, over them, ``site``/*.toml in alphabetical order."""
-    packs = [
-        (f.name, read_pack(f.read_text(encoding="utf-8"), f.name))
-        for f in sorted((p for p in files("checks.judge").joinpath("packs").iterdir()), key=lambda p: p.name)
-        if f.name.endswith(".toml")
-    ]
-    if site is not None and site.is_dir():
-        for path in sorted(site.glob("*.toml")):
-            try:
-                packs.append((str(path), read_pack(path.read_text(encoding="utf-8"), str(path))))
-            except (OSError, UnicodeDecodeError) as error:
-                raise PolicyError(f"{path}: cannot be read: {error}") from error
-    return merge(packs)
+    packs = []
+    for path in sorted(site.glob("*.toml")) if site is not None and site.is_dir() else []:
+        try:
+            packs.append((str(path), read_pack(path.read_text(encoding="utf-8"), str(path))))
+        except (OSError, UnicodeDecodeError) as error:
+            raise PolicyError(f"{path}: cannot be read: {error}") from error
+    return merge((*_packs(), *packs)) if packs else shipped()

@@ -119,6 +119,11 @@ def test_an_idle_node_is_drained_after_enough_rounds(seen: int, expected: Action
     assert wants(finding("slow", seen=seen), "interval") == expected
 
 
+@pytest.mark.parametrize(("seen", "expected"), [(1, "admit"), (2, "admit"), (3, "refuse")])
+def test_one_look_at_a_prolog_does_not_refuse_what_must_be_confirmed(seen: int, expected: Action) -> None:
+    assert wants(finding("slow", seen=seen), "prolog") == expected
+
+
 def test_a_fault_that_a_running_job_can_bear_is_drained_afterwards() -> None:
     """E24: a pending remap lets the job run and drains the node after it."""
     assert wants(finding("remap")) == "drain"
