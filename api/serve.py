@@ -11,6 +11,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import uvicorn
@@ -30,6 +31,7 @@ BACKLOG = 4096
 GRACE_SECONDS = 5
 DESCRIPTORS = 65_536
 KEEP_ALIVE = 75
+THREADS = 32
 
 
 class CannotServe(Exception):
@@ -73,6 +75,8 @@ def serve(settings: Settings) -> None:
 
 
 async def _run(app: object, settings: ServerSettings, listener: socket.socket) -> None:
+    # The usual number follows the cores; a Slurm that does not answer may hold several for seconds.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="worker"))
     server = _Server(_config(app, settings))
     closing: asyncio.Event = app.state.shared.closing  # type: ignore[attr-defined]
 

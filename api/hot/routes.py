@@ -44,7 +44,7 @@ class Shared(msgspec.Struct, frozen=True):
     writers: Executor
 
     async def write(self, work: Callable[[], T]) -> T:
-        """Do what agents make us write in the few threads kept for it, so that permits never queue behind it."""
+        """Write in the few threads kept for it: permits never queue behind reports, nor reports behind Slurm."""
         return await asyncio.get_running_loop().run_in_executor(self.writers, work)
 
 
@@ -62,7 +62,7 @@ class Hot(ABC):
         principal.need_any_agent()
         body = await read(receive)
         if zipped:
-            body = await asyncio.to_thread(inflate, body, self.shared.settings.inflated_limit)
+            body = await self.shared.write(partial(inflate, body, self.shared.settings.inflated_limit))
         answer = await self.answer(principal, body, receive)
         if answer is not None:
             reply = Response(msgspec.json.encode(answer), media_type="application/json")

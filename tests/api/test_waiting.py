@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -18,6 +20,10 @@ from tests.api.conftest import MakeToken
 from tests.api.fakes import FakeController
 
 # An ASGI exchange by hand, since the client cannot leave in the middle of one.
+
+
+POLL = PollRequest(cluster="c", node="n1", incarnation="boot-a", wait=0.0)
+OTHER = msgspec.structs.replace(POLL, node="n2")
 
 
 class Wire:
@@ -97,3 +103,27 @@ def test_a_gate_opens_when_the_server_stops(store: Store, token: MakeToken) -> N
     wire = asyncio.run(until())
     answer = msgspec.json.decode(wire.sent[1]["body"], type=GateAnswer)
     assert (answer.complete, answer.why) == (False, "server is stopping")
+
+
+@pytest.mark.parametrize(("body", "status"), [(POLL, 200), (OTHER, 403)])
+def test_agents_are_answered_while_a_slow_slurm_holds_all_other_threads(
+    store: Store, token: MakeToken, body: PollRequest, status: int
+) -> None:
+    secret = token(Grant(role="agent", cluster="c", node="n1"))
+
+    async def crowded() -> Wire:
+        freed = threading.Event()
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        held = loop.run_in_executor(None, freed.wait, 60)
+        wire = Wire("/api/v1/poll", secret, msgspec.json.encode(body))
+        app = create_app(store, FakeController(), ServerSettings(cluster="c"))
+        try:
+            await asyncio.wait_for(app(wire.scope, wire.receive, wire.send), 20)
+            assert not held.done()
+        finally:
+            freed.set()
+            await held
+        return wire
+
+    assert asyncio.run(crowded()).sent[0]["status"] == status
