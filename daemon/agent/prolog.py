@@ -30,6 +30,8 @@ from slurm.jobenv import JobEnv
 log = logging.getLogger(__name__)
 DISK_WITHIN = 1.0
 WAIT_STEP = 0.5
+# Another look needs this long: one that is cut off would forget what the last one found.
+LOOK_LEAST = 1.0
 HEALTH_EVERY = 60.0
 
 
@@ -50,7 +52,6 @@ class HookCounts:
     admitted_without_permit: int = 0
     not_understood: int = 0
     failed: int = 0
-    repeated: int = 0
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class Hooks:
         members = self.gate.members(env, self.limits)
         asked, findings = await self._look(job, gpus_unknown, budget)
         decision = self.judge.decide("prolog", findings, job)
-        while decision.wanted == "wait" and budget.left > self.gate_share(members, budget) + WAIT_STEP:
+        while decision.wanted == "wait" and budget.left > self.gate_share(members, budget) + WAIT_STEP + LOOK_LEAST:
             await asyncio.sleep(WAIT_STEP)
             asked, findings = await self._look(job, gpus_unknown, budget)
             decision = self.judge.decide("prolog", findings, job)
