@@ -11,9 +11,7 @@ None of them says anything about a node.
 
 from __future__ import annotations
 
-import http.client
 import ipaddress
-import socket
 import ssl
 import time
 import zlib
@@ -33,10 +31,9 @@ from checks.wire import (
     PollAnswer,
     PollRequest,
 )
+from daemon.uplink.connection import Connection, Garbled, NoAnswer
 
 T = TypeVar("T")
-ANSWER_LIMIT = 32 * 1024 * 1024
-_CHUNK = 256 * 1024
 _MARGIN = 0.5  # what the way there and back may cost beyond the service's own wait
 _JSON = "application/json"
 
@@ -97,13 +94,13 @@ class Central:
         if parts.scheme == "http" and not plain and not _loopback(parts.hostname):
             raise NotAllowed(f"address {url} is not encrypted: use https beyond this machine")
         self.url, self.timeout = url.rstrip("/"), timeout
-        self._tls = (tls or tls_context(ca_file)) if parts.scheme == "https" else None
-        self._host, self._port = parts.hostname, parts.port
+        context = (tls or tls_context(ca_file)) if parts.scheme == "https" else None
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Accept": _JSON, "User-Agent": "nodevet"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._connection: http.client.HTTPConnection | None = None
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._connection = Connection(parts.hostname, port, context)
 
     def ingest(self, batch: Batch) -> BatchAnswer:
         """Hand in reports; repeat until acknowledged."""
@@ -165,72 +162,36 @@ class Central:
         headers = {**self._headers, **({"Content-Type": _JSON} if body else {})}
         if packed:
             headers["Content-Encoding"] = packed
-        kept = self._connection is not None
+        kept = self._connection.kept
         try:
             return self._exchange(method, target, body, headers, deadline)
-        except (ConnectionError, http.client.RemoteDisconnected):
+        except NoAnswer as error:
             # A server closes connections that were idle; once more on a fresh one.
             if not (kept and repeat):
-                raise Unreachable(f"{self.url}: connection was closed without an answer") from None
-        return self._again(method, target, body, headers, deadline)
-
-    def _again(
-        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], deadline: float
-    ) -> bytes:
+                raise Unreachable(f"{self.url}: {error}") from error
         try:
             return self._exchange(method, target, body, headers, deadline)
-        except ConnectionError as error:
+        except NoAnswer as error:
             raise Unreachable(f"{self.url}: {error}") from error
 
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], deadline: float
     ) -> bytes:
         try:
-            connection = self._connected(deadline)
-            connection.request(method, self._prefix + target, body, dict(headers))
-            _limit(connection, deadline)
-            response = connection.getresponse()
-            data = _body(connection, response, deadline)
-        except CentralError:
-            self.close()
-            raise
-        except ConnectionRefusedError as error:
-            self.close()
-            raise Unreachable(f"{self.url}: {error.strerror}") from error
-        except ConnectionError:
-            self.close()
+            status, data = self._connection.exchange(method, self._prefix + target, headers, body, deadline)
+        except NoAnswer:
             raise
         except TimeoutError as error:
-            self.close()
             raise Unreachable(f"{self.url}: no whole answer in time") from error
         except OSError as error:
-            self.close()
-            raise Unreachable(f"{self.url}: {error}") from error
-        except (http.client.HTTPException, ValueError) as error:
-            self.close()
-            raise BadAnswer(f"{self.url}: {type(error).__name__}: {str(error)[:200]}") from error
-        if response.will_close:
-            self.close()
-        return _judge(response.status, data, self.url)
-
-    def _connected(self, deadline: float) -> http.client.HTTPConnection:
-        left = max(0.05, deadline - time.monotonic())
-        if self._connection is None:
-            if self._tls is not None:
-                self._connection = http.client.HTTPSConnection(self._host, self._port, timeout=left, context=self._tls)
-            else:
-                self._connection = http.client.HTTPConnection(self._host, self._port, timeout=left)
-            self._connection.connect()
-            if isinstance(self._connection.sock, socket.socket):
-                self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _limit(self._connection, deadline)
-        return self._connection
+            raise Unreachable(f"{self.url}: {error.strerror or error}") from error
+        except (Garbled, ValueError) as error:
+            raise BadAnswer(f"{self.url}: {str(error)[:200]}") from error
+        return _judge(status, data, self.url)
 
     def close(self) -> None:
         """Drop the kept connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
 
 
 def part(text: str) -> str:
@@ -240,30 +201,6 @@ def part(text: str) -> str:
 
 def _below(path: str) -> str:
     return "/api/v1/" + path.lstrip("/")
-
-
-def _limit(connection: http.client.HTTPConnection, deadline: float) -> None:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    if connection.sock is not None:
-        connection.sock.settimeout(left)
-
-
-def _body(connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float) -> bytes:
-    parts = bytearray()
-    while True:
-        _limit(connection, deadline)
-        chunk = response.read1(_CHUNK)
-        if not chunk:
-            if response.length:
-                raise BadAnswer(f"answer ended {response.length} bytes early")
-            # read1() leaves a whole answer open, and http.client takes no second request before it is closed.
-            response.close()
-            return bytes(parts)
-        parts += chunk
-        if len(parts) > ANSWER_LIMIT:
-            raise BadAnswer(f"answer of more than {ANSWER_LIMIT} bytes")
 
 
 def _judge(status: int, data: bytes, url: str) -> bytes:

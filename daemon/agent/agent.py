@@ -10,11 +10,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from checks.judge.policy import shipped
 from checks.runner import Outcome
-from checks.wire import CheckReport, Decision, Occasion, PollAnswer, PollRequest, Report
+from checks.wire import CheckReport, Decision, Occasion, PollAnswer, PollRequest
 from daemon.agent import codes
 from daemon.agent.answers import Answer
 from daemon.agent.budget import Budget
@@ -47,6 +45,7 @@ from slurm.jobenv import JobEnv
 log = logging.getLogger(__name__)
 ORDERS_HOLD_POLL = 5.0
 LEAVING = 1.0
+ANSWERING = 3.0
 RESTART = 75
 CALM = 5.0
 
@@ -88,6 +87,7 @@ class Agent:
         self._ready = asyncio.Event()
         self._leave = asyncio.Event()
         self._exit = 0
+        self._answering, self._answered = 0, asyncio.Event()
         self._loose = Loose()
         self.outbox.on_trouble = lambda: self.reporter.changed((codes.CHECK,))
 
@@ -141,17 +141,7 @@ class Agent:
         cluster, _, node = documents.get("identity", b"").decode("utf-8", "replace").partition("\n")
         self.identity.cluster = self.identity.cluster or cluster
         self.identity.node = self.identity.node or node
-        for payload in self.outbox.opening.refusals:
-            try:
-                report = msgspec.json.decode(payload, type=Report)
-            except msgspec.MsgspecError:
-                continue
-            age = (self.findings.wall() - report.started_at).total_seconds()
-            if report.job is None or report.decision is None or not 0 <= age < 600:
-                continue
-            refused = report.decision.allowed == "refuse"
-            line = f"nodevet: {'refused' if refused else 'admitted'}: {report.decision.reason}"
-            self.hooks.answers.seed("prolog", report.job, Answer(int(refused), line), age)
+        self.hooks.answers.recall(self.outbox.opening.refusals, self.findings.wall())
 
     def _introduce(self) -> None:
         """With a name we can report and be asked; without one the first hook tells it."""
@@ -179,7 +169,13 @@ class Agent:
             except asyncio.TimeoutError:
                 log.error("event=hook_too_early hook=%s", hook)
                 return Answer(0, "nodevet: agent is still starting, nothing was decided")
-        answer = await self.hooks.answer(hook, body, asked)
+        self._answering += 1
+        try:
+            answer = await self.hooks.answer(hook, body, asked)
+        finally:
+            self._answering -= 1
+            if not self._answering:
+                self._answered.set()
         if self.planning.config_error:
             log.error("event=admitted_unjudged hook=%s why=%r", hook, self.planning.config_error)
             return Answer(0, f"nodevet: nothing was judged: {self.judge.quiet}")
@@ -272,6 +268,11 @@ class Agent:
         for door in (self.hook_door, self.door):
             if door is not None:
                 door.close()
+        if self._answering:
+            # Who is being answered gets that answer: whoever comes now is waited for by his own hook.
+            self._answered.clear()
+            await asyncio.wait({asyncio.ensure_future(self._answered.wait())}, timeout=ANSWERING)
+            await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=LEAVING)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
-from checks.wire import JobAttempt
+import msgspec
+
+from checks.wire import JobAttempt, Report
 
 # Without a restart count (Slurm 20.11) a requeued job looks the same: then an older answer was a former attempt's.
 ANONYMOUS_SECONDS = 60.0
@@ -60,6 +63,20 @@ class Answers:
         self._given[(hook, job.key)] = _Given(
             self._clock() - max(0.0, age), job.job_id, job.restart_count is not None, done
         )
+
+    def recall(self, reports: Iterable[bytes], now: datetime) -> None:
+        """Take over what an earlier agent answered, as its reports on disk tell; garbled ones tell nothing."""
+        for payload in reports:
+            try:
+                report = msgspec.json.decode(payload, type=Report)
+                age = (now - report.started_at).total_seconds()
+            except (msgspec.MsgspecError, TypeError):
+                continue
+            if report.job is None or report.decision is None or not 0 <= age < NAMED_SECONDS:
+                continue
+            refused = report.decision.allowed == "refuse"
+            line = f"nodevet: {'refused' if refused else 'admitted'}: {report.decision.reason}"
+            self.seed("prolog", report.job, Answer(int(refused), line), age)
 
     def ended(self, job_id: int) -> None:
         """The job's epilog has run here: what comes with its id from now on is another attempt."""

@@ -12,6 +12,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from checks import catalog
+from checks.judge.policy import shipped
+from checks.profile import profiles
 from daemon.agent.agent import RESTART, Agent
 from daemon.agent.nursery import Nursery
 from daemon.agent.rescue import rescue
@@ -31,11 +34,10 @@ def run(config_path: Path | None = None) -> int:
     config, error = configuration(config_path, os.environ)
     host = config.host
     spec = HostSpec(root=host.root, kmsg=host.kmsg, nvml_library=host.nvml_library, simulated=host.simulated)
+    _settle_memory()
     zygote = Zygote.start(spec, preload=("daemon.agent.ground",))
     nursery = Nursery.start({"outbox": writer.serve, "uplink": worker.serve})
     _more_descriptors()
-    gc.collect()
-    gc.freeze()
     status = asyncio.run(_serve(config, zygote, nursery, error))
     if status == RESTART:
         log.warning("event=restarting")
@@ -54,6 +56,20 @@ def configuration(path: Path | None, env: Mapping[str, str]) -> tuple[Config, st
 
 async def _serve(config: Config, zygote: Zygote, nursery: Nursery, error: str) -> int:
     return await Agent(config, zygote, nursery, error).serve()
+
+
+def _settle_memory() -> None:
+    """Have everything that several of our processes need in memory once, and let no collection unshare it."""
+    try:
+        for declared in catalog.load().values():
+            catalog.option_types(declared)
+        profiles(None)
+        shipped()
+    except Exception as error:
+        # A site's broken check is told by the zygote as well; the others are still asked.
+        log.error("event=check_not_imported error=%r", f"{type(error).__name__}: {error}")
+    gc.collect()
+    gc.freeze()
 
 
 def _more_descriptors() -> None:

@@ -35,7 +35,7 @@ class Reporter:
     before: Callable[[], Awaitable[Sequence[str]]]
     facts: NodeFacts = field(default_factory=NodeFacts)
     decision: Decision | None = None
-    full_at: float = 0.0
+    full_at: float = float("-inf")
     _changed: set[str] = field(default_factory=set)
     _event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -52,7 +52,7 @@ class Reporter:
                 await asyncio.wait_for(self._event.wait(), max(BATCH_SECONDS, left))
                 await asyncio.sleep(BATCH_SECONDS)
             except asyncio.TimeoutError:
-                self.full_at = 0.0
+                self.full_at = float("-inf")
             self.interval(await self.before())
 
     def interval(self, notes: Sequence[str] = ()) -> None:

@@ -256,7 +256,9 @@ async def _connect(
 
 def open_door(path: Path, *, mode: int) -> Door:
     """Bind a fresh socket and rename it over ``path``: no lock that an unreapable predecessor could hold."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o755)  # everybody may ask for the status, whatever our umask is
     predecessor = _predecessor(path)
     fresh = path.with_name(f".{path.name[:40]}.{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):

@@ -60,7 +60,7 @@ class Outbox:
         self.incarnation = incarnation
         self.changed = asyncio.Event()
         self.opening = Opening()
-        self.lost = 0
+        self._lost_in_memory = self._lost_on_disk = 0
         self.trouble = ""
         self.on_trouble: Callable[[], None] = lambda: None
         self._nursery, self._root = nursery, root
@@ -101,6 +101,11 @@ class Outbox:
         """How many reports are known to wait for the server."""
         spilled = max(0, self._spilled_to - self._acknowledged)
         return len(self._held) + spilled + (self.opening.waiting if self._earlier else 0)
+
+    @property
+    def lost(self) -> int:
+        """How many reports were dropped because memory or the bound on disk was full."""
+        return self._lost_in_memory + self._lost_on_disk
 
     @property
     def hung(self) -> float:
@@ -235,7 +240,8 @@ class Outbox:
         frame = request.result()
         if frame.op == "error":
             raise OSError(frame.text)
-        self.lost += max(0, int(frame.number) - self.lost) if op in ("append", "keep") else 0
+        if op in ("append", "keep"):
+            self._lost_on_disk = int(frame.number)
         return frame
 
     def _failed(self, error: Exception) -> None:
@@ -258,5 +264,5 @@ class Outbox:
             if held.written:
                 self._spilled_to = max(self._spilled_to, sequence)
             else:
-                self.lost += 1
+                self._lost_in_memory += 1
                 log.error("event=report_lost sequence=%d why=%r", sequence, self.trouble or "disk does not keep up")

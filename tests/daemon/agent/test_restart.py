@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,27 @@ def test_killed_while_a_prolog_waits_the_next_agent_answers_the_repeated_request
     assert results and results[0][0] in (0, 1)
     until(agent.ready, 30, what="agent")
     assert run_hook(hook_folder, agent)[0] == 1
+
+
+def test_an_agent_that_is_asked_to_end_answers_who_waits(
+    make_agent: MakeAgent, service: Service, host: SimHost
+) -> None:
+    agent = faulty(make_agent, service, host)
+    asked = threading.Event()
+
+    def slow(request: PermitRequest) -> PermitAnswer:
+        asked.set()
+        time.sleep(1.0)
+        return PermitAnswer(granted=True, permit="p1", drained=True)
+
+    service.permit = slow
+    results: list[Answered] = []
+    caller = threading.Thread(target=lambda: results.append(agent.hook()))
+    caller.start()
+    assert asked.wait(10)
+    assert agent.stop() == 0
+    caller.join(20)
+    assert [r.exit for r in results] == [1]
 
 
 def test_a_refusal_given_before_the_restart_is_given_again(

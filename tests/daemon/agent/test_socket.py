@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from daemon.agent.peers import Peer, Rights
-from daemon.agent.socket_server import Doors
+from daemon.agent.socket_server import EVERYBODY, Doors, open_door
 from tests.daemon.agent.central_server import until
 from tests.daemon.agent.running import RunningAgent
 
@@ -188,6 +188,18 @@ def test_a_check_is_run_now_and_answered(agent: RunningAgent) -> None:
     assert (report["node"], report["verdict"], report["profile"]) == ("n1", "healthy", "hgx-h100")
 
 
-def test_the_socket_is_open_to_all_and_its_folder_is_made(agent: RunningAgent) -> None:
-    assert agent.socket.stat().st_mode & 0o777 == 0o666
-    assert agent.status().checks
+def test_the_socket_is_open_to_all_and_its_folder_is_made(base: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        door = open_door(base / "run" / "s", mode=EVERYBODY)
+    finally:
+        os.umask(before)
+    assert (base / "run").stat().st_mode & 0o777 == 0o755
+    assert door.path.stat().st_mode & 0o777 == 0o666
+    assert door.ours
+    again = open_door(base / "run" / "s", mode=EVERYBODY)
+    assert again.predecessor == os.getpid()
+    assert (door.ours, again.ours) == (False, True)
+    assert [p.name for p in (base / "run").iterdir()] == ["s"]
+    for each in (door, again):
+        each._sock.close()

@@ -6,21 +6,27 @@ import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import ClassVar, cast
 
 import pytest
 
 from checks.declare import Check, code, ok
+from checks.judge.policy import shipped
 from checks.runner import Outcome
-from checks.wire import Finding, JobAttempt, Limits
+from checks.wire import Finding, JobAttempt, Limits, Report
 from daemon.agent import codes
 from daemon.agent.answers import Answer, Answers
 from daemon.agent.attempt import attempt_of
 from daemon.agent.budget import budget
 from daemon.agent.findings import Findings
 from daemon.agent.frames import Frame, Unpacker, pack
+from daemon.agent.identity import Identity
+from daemon.agent.judge import Judge
+from daemon.agent.reporting import Reporter
 from daemon.agent.rescue import rescue
 from daemon.agent.schedule import Schedule, next_due
 from daemon.config import AgentSettings
+from daemon.outbox.outbox import Outbox
 from daemon.plan import Instance
 from slurm.jobenv import JobEnv
 
@@ -261,6 +267,29 @@ def test_frames_survive_any_cut() -> None:
     assert found == frames
     with pytest.raises(ValueError, match="limit"):
         unpacker.feed(b"\xff\xff\xff\xff")
+
+
+def test_the_first_report_is_whole_on_a_node_that_has_just_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Box:
+        incarnation = "i"
+        reports: ClassVar[list[Report]] = []
+
+        def add(self, report: Report) -> None:
+            self.reports.append(report)
+
+    async def nothing() -> list[str]:
+        return []
+
+    clocks = Clocks()
+    store = clocks.store()
+    store.take(instance(), outcome(clocks, BAD("gpu0")))
+    box = Box()
+    reporter = Reporter(Identity("c", "n1"), cast(Outbox, box), store, Judge(shipped(), ()), nothing)
+    monkeypatch.setattr("daemon.agent.reporting.time.monotonic", lambda: 5.0)
+    reporter.interval()
+    reporter.interval()
+    assert [len(r.findings) for r in box.reports] == [1, 0]
+    assert [r.facts is not None for r in box.reports] == [True, False]
 
 
 @pytest.mark.parametrize(
