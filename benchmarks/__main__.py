@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -73,9 +74,13 @@ _BEGUN = time.monotonic()
 @click.command(help="Measure what Nodevet costs beside what it is compared with.")
 @click.option("--quick", is_flag=True, help="Fewer rounds, 16 agents, 20 s of rest: under a minute.")
 @click.option("--only", multiple=True, type=click.Choice(PARTS), help="This part only; may be given several times.")
+@click.option("--realtime", is_flag=True, help="Go before everything else on a busy machine (SCHED_RR; needs root).")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the lines to this file as well.")
-def main(quick: bool, only: tuple[str, ...], json_file: Path | None) -> None:
+def main(quick: bool, only: tuple[str, ...], realtime: bool, json_file: Path | None) -> None:
     """Run and print."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    if realtime:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     size = QUICK if quick else FULL
     found: list[Line] = []
     failure = ""
@@ -87,16 +92,16 @@ def main(quick: bool, only: tuple[str, ...], json_file: Path | None) -> None:
         failure = str(error)
     found.sort(key=lambda line: PARTS.index(line.part))
     print(render(found))
-    print(f"\n{_machine()}; took {time.monotonic() - _BEGUN:.0f} s. SIM: simulated hardware below real parts.")
+    print(f"\n{_machine(realtime)}; took {time.monotonic() - _BEGUN:.0f} s. SIM: simulated hardware below real parts.")
     if json_file is not None:
         json_file.write_bytes(msgspec.json.format(msgspec.json.encode(_document(found, size, failure))) + b"\n")
     if failure:
         raise click.ClickException(failure)
 
 
-def _machine() -> str:
-    load = os.getloadavg()[0]
-    return f"{os.cpu_count()} cores, load {load:.1f} at the end"
+def _machine(realtime: bool) -> str:
+    load, first = os.getloadavg()[0], ", measured before everything else (SCHED_RR)" if realtime else ""
+    return f"{os.cpu_count()} cores, load {load:.1f} at the end{first}"
 
 
 def _document(found: list[Line], size: Size, failure: str) -> dict[str, object]:

@@ -37,10 +37,11 @@ class NotReady(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where the measured central service listens and how to make one node's token there."""
+    """Where the measured central service listens, how to make one node's token there, and how long polls stay open."""
 
     url: str
     token: Callable[[str], str]
+    poll_wait: float = 30.0
 
 
 @dataclass(slots=True)
@@ -99,7 +100,7 @@ class Ground:
         secret = folder / "token"
         secret.touch(mode=0o600)
         secret.write_text(service.token(node) + "\n")
-        return text + f'[central]\nurl = "{service.url}"\ntoken_file = "{secret}"\n'
+        return f'{text}[central]\nurl = "{service.url}"\ntoken_file = "{secret}"\npoll_wait = {service.poll_wait:g}\n'
 
     def spawn(self, name: str, argv: Sequence[str | Path], user: str | None = None) -> int:
         """Start a daemon of this ground; gives its process id."""

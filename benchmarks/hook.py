@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
+from benchmarks.account import account, tree
 from benchmarks.due_agent import DUE
 from benchmarks.ground import HERE, Ground, NotReady, Service, job_env
 from benchmarks.measure import Sample, Spread, once
@@ -54,10 +55,13 @@ def measure(ground: Ground, service: Service, rounds: int) -> list[Line]:
         ground.wait_warm(["due", "due0"], due=True)
         for node in ("due", "due0"):
             _prove_due(ground, node)
+        served = tree(ground.pid("served"))
+        before = account(served)
         samples = _in_turn(_sides(ground), rounds)
+        used = account(served).seconds - before.seconds
         ground.prove_answered({"alone": 2 * rounds, "served": rounds, "due": rounds, "due0": rounds})
     ground.end("agent-alone", "agent-served", "agent-due", "agent-due0")
-    return [*_client(samples), *_nothing_due(samples), *_due(samples)]
+    return [*_client(samples), *_nothing_due(samples), _cpu(samples, used / (rounds + 1) * 1e3), *_due(samples)]
 
 
 def _sides(ground: Ground) -> list[Side]:
@@ -162,6 +166,19 @@ def _nothing_due(samples: Mapping[str, Sequence[Sample]]) -> Iterator[Line]:
             n=own.n,
             values={"more_ms": more.median, "more_p99_ms": more.p99, "median_ms": own.median, "p99_ms": own.p99},
         )
+
+
+def _cpu(samples: Mapping[str, Sequence[Sample]], agent: float) -> Line:
+    """The agent's share covers its reports to the central service and what it asked between the jobs."""
+    client = statistics.median(sample.cpu for sample in samples["served"])
+    return Line(
+        part="hook",
+        what="CPU of one whole answer, all processes, with server",
+        measured=f"{agent + client:.2f} ms",
+        beside=f"hook {client:.2f} ms, agent {agent:.2f} ms",
+        n=len(samples["served"]),
+        values={"agent_cpu_ms": agent, "hook_cpu_ms": client},
+    )
 
 
 def _more(samples: Mapping[str, Sequence[Sample]], name: str) -> Spread:

@@ -23,7 +23,8 @@ CHECKS = (
 def measure(ground: Ground, rounds: int) -> list[Line]:
     """NHC and our hook in turn, our agent warm and with nothing due."""
     if not os.access(NHC, os.X_OK):
-        return [Line(part="nhc", what="16 checks of NHC beside our whole answer", measured="NHC is not installed here")]
+        absent = "NHC is not installed here"
+        return [Line(part="nhc", what="whole answer beside 16 checks of NHC", measured=absent, simulated=False)]
     conf = ground.base / "nhc.conf"
     conf.write_text("".join(f"* || {check}\n" for check in CHECKS))
     argv = [

@@ -16,7 +16,7 @@ from api.store.views import TokenView
 from benchmarks.ground import CLUSTER, Ground, Service
 from deploy.simcluster import lab_ground, ports
 from deploy.simcluster.lab_ground import LabError
-from deploy.simcluster.slurm_lab import SlurmLab
+from deploy.simcluster.slurm_lab import SlurmLab, stop_at
 
 
 class Controller(SlurmLab):
@@ -37,20 +37,18 @@ class Controller(SlurmLab):
 
 @contextmanager
 def slurm(ground: Ground, nodes: int) -> Iterator[Path | None]:
-    """The slurm.conf of a running controller, None where this machine cannot run one."""
+    """The slurm.conf of a running controller, None where this machine cannot run one; ended with all it started."""
     folder = ground.base / "slurm"
     folder.mkdir()
+    conf: Path | None = None
     try:
-        lab = Controller(folder, nodes, gpus=0, hooks={"Prolog": Path(ground.prolog)}, cluster=CLUSTER)
-        lab.start()
-    except (LabError, OSError):
-        yield None
-        return
-    try:
-        yield lab.conf
+        with suppress(LabError, OSError):
+            lab = Controller(folder, nodes, gpus=0, hooks={"Prolog": Path(ground.prolog)}, cluster=CLUSTER)
+            lab.start()
+            conf = lab.conf
+        yield conf
     finally:
-        with suppress(LabError):
-            lab.stop()
+        stop_at(folder)
 
 
 def start_server(ground: Ground, slurm_conf: Path | None) -> Service:
