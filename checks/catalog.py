@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from checks.declare import CHECKS, Check
+from checks.declare import CHECKS, CODES, Check, clean
 
 _NOT_SUBJECTS = {"judge"}
+_BROKEN: dict[str, str] = {}
 
 
 @cache
 def load() -> dict[str, Check]:
-    """All known checks by name, our own and those of installed ``nodevet.checks`` entry points."""
+    """All known checks by name, our own and those of installed ``nodevet.checks`` entry points.
+
+    A site's entry point that cannot be used is left out whole and told by ``broken``; the others work.
+    """
     import checks
 
     importlib.import_module("checks.hang")
@@ -27,8 +32,41 @@ def load() -> dict[str, Check]:
         for module in pkgutil.iter_modules(package.__path__, subject.name + "."):
             importlib.import_module(module.name)
     for point in entry_points(group="nodevet.checks"):
-        point.load()
+        # Python remembers a module that was imported: asked again, a bad one would look good.
+        if (name := clean(point.value, 128)) not in _BROKEN:
+            _take(name, point.load)
     return dict(sorted(CHECKS.items()))
+
+
+def broken() -> dict[str, str]:
+    """The site's entry points that cannot be used, by module, each with why."""
+    load()
+    return dict(_BROKEN)
+
+
+def _take(name: str, imported: Callable[[], object]) -> None:
+    """Import one of the site's; what it declared before it failed is forgotten, it was never whole."""
+    checks, codes = dict(CHECKS), dict(CODES)
+    try:
+        imported()
+        for declared in CHECKS.values():
+            if checks.get(declared.name) is not declared:
+                _prove(declared)
+    except (Exception, SystemExit) as error:
+        _BROKEN[name] = clean(f"{type(error).__name__}: {error}", 400)
+        for known, before in ((CHECKS, checks), (CODES, codes)):
+            known.clear()
+            known.update(before)  # type: ignore[arg-type]
+
+
+def _prove(declared: Check) -> None:
+    """Raise what would otherwise be raised when the agent makes its plan."""
+    option_types(declared)
+    for name, value in (("interval", declared.interval), ("timeout", declared.timeout)):
+        if not 0 < value <= 86400:
+            raise ValueError(f"check {declared.name}: {name} {value}, expected 0 to 86400 s")
+    if declared.each is not None and declared.each not in declared.options:
+        raise ValueError(f"check {declared.name}: no option {declared.each!r} to split by")
 
 
 def option_types(declared: Check) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 
-from checks.catalog import load, option_types
+from checks.catalog import broken, load, option_types
 from checks.host import Host
 from checks.pci import functions
 
@@ -60,6 +61,8 @@ def read_profile(text: str, name: str) -> Profile:
 def typed_options(check: str, settings: Mapping[str, object], *, where: str) -> dict[str, object]:
     """Settings of one check converted to its declared types; unknown check or option = ProfileError."""
     known = load()
+    if check not in known and broken():
+        return dict(settings)  # of a site check that cannot be used: told as a finding, and not asked
     if check not in known:
         raise ProfileError(f"{where}: no check {check!r}{_nearest(check, known)}")
     types = option_types(known[check])
@@ -81,13 +84,20 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
 
 def profiles(site: Path | None = None) -> dict[str, Profile]:
     """Shipped profiles and over them those of ``site``, by name."""
-    found = {GENERIC.name: GENERIC}
-    shipped = [p for p in files("checks").joinpath("profiles").iterdir() if p.name.endswith(".toml")]
-    for item in sorted(shipped, key=lambda p: p.name):
-        profile = read_profile(item.read_text(encoding="utf-8"), item.name)
-        found[profile.name] = profile
+    found = dict(_shipped())
     for path in sorted(site.glob("*.toml")) if site and site.is_dir() else []:
         profile = read_profile(path.read_text(encoding="utf-8"), str(path))
+        found[profile.name] = profile
+    return found
+
+
+@cache
+def _shipped() -> dict[str, Profile]:
+    """The profiles that come with Nodevet; read once and shared by who is forked later."""
+    found = {GENERIC.name: GENERIC}
+    texts = [p for p in files("checks").joinpath("profiles").iterdir() if p.name.endswith(".toml")]
+    for item in sorted(texts, key=lambda p: p.name):
+        profile = read_profile(item.read_text(encoding="utf-8"), item.name)
         found[profile.name] = profile
     return found
 

@@ -15,7 +15,7 @@ from checks.declare import CODES, Code, Skip, check, code, ok
 from checks.gpu.health import LOST as GPU_LOST
 from checks.gpu.pci import has_nvidia, on_bus
 from checks.host import Host
-from checks.judge.policy import Policy, PolicyError, load_policy, shipped
+from checks.judge.policy import PolicyError, load_policy, shipped
 from checks.log.kmsg import KernelLog, Reading, Record
 from checks.log.xid import LOST, RECOVERY, Xid, driver_loaded, parse_xid
 from checks.wire import Blame, Finding, Status
@@ -76,6 +76,9 @@ UNREADABLE = code(
     explain="No Xid will be seen. The agent needs to read /dev/kmsg (root or CAP_SYSLOG).",
 )
 OVERRUN = code("kernel_log_overrun", "unknown", "self", "kernel log ran over, some records were never seen")
+
+Entry = dict[str, str | int | bool]
+Table = dict[str, Entry]
 
 # A fault's message may become a public reason: the table's words only, the line itself is evidence.
 _OURS = (RESET, REPLACE, NVLINK, WARN, JOB)
@@ -139,7 +142,7 @@ def kernel_xid(
         yield UNREADABLE("node", error=f"{path.name}: {reading.garbled} lines are no kernel records")
     _follow(host, state, reading)
     _forget(host, state, hold)
-    yield from _judge(host, state, repeat, _policy(policy_dir))
+    yield from _judge(host, state, repeat, _table(policy_dir))
 
 
 def _follow(host: Host, state: _State, reading: Reading) -> None:
@@ -191,10 +194,10 @@ def _forget(host: Host, state: _State, hold: float) -> None:
         state.processes.clear()
 
 
-def _judge(host: Host, state: _State, repeat: int, policy: Policy) -> Iterator[Finding]:
+def _judge(host: Host, state: _State, repeat: int, table: Table) -> Iterator[Finding]:
     for key, event in state.events.items():
         programs = len(state.processes.get(key, ()))
-        found = _finding(host, event, policy)
+        found = _finding(host, event, table)
         if found.blame != "job" or host.clock() - event.at <= JOB_HOLD:
             yield found
         if found.blame == "job" and programs >= repeat:
@@ -202,13 +205,13 @@ def _judge(host: Host, state: _State, repeat: int, policy: Policy) -> Iterator[F
             yield REPEATED(event.xid.bdf, xid=event.xid.number, processes=programs, part=part, limit=repeat)
 
 
-def _finding(host: Host, event: _Event, policy: Policy) -> Finding:
+def _finding(host: Host, event: _Event, table: Table) -> Finding:
     """One event judged: a lost GPU by the bus, a victim and history as a note, the rest by the table."""
     xid = event.xid
     if xid.number == LOST and on_bus(host, xid.bdf) is False:
         sign = "Xid 79, and it no longer answers on the PCI bus"
         return GPU_LOST(xid.bdf, sign=sign, xid=xid.number, lines=event.lines)
-    entry = _entry(policy, xid)
+    entry = _entry(table, xid)
     name = str(entry.get("name", "not in the table"))
     if not event.fresh:
         return ok(xid.bdf, f"Xid {xid.number} {name} is history: logged before we listened", xid=xid.number)
@@ -225,7 +228,7 @@ def _finding(host: Host, event: _Event, policy: Policy) -> Finding:
     return found
 
 
-def _code(entry: dict[str, str | int | bool], xid: Xid) -> Code:
+def _code(entry: Entry, xid: Xid) -> Code:
     """The entry's code; a nonfatal NVLink error and an unknown code are a warning."""
     if xid.fatal is False:
         return WARN
@@ -233,14 +236,14 @@ def _code(entry: dict[str, str | int | bool], xid: Xid) -> Code:
     return made if made in _OURS else WARN
 
 
-def _entry(policy: Policy, xid: Xid) -> dict[str, str | int | bool]:
-    return policy.xid.get(str(xid.number)) or policy.xid.get("default", {})
+def _entry(table: Table, xid: Xid) -> Entry:
+    return table.get(str(xid.number)) or table.get("default", {})
 
 
 @cache
-def _policy(directory: str) -> Policy:
-    """The policy with the site's own table; a broken site file is the agent's to report and leaves the shipped one."""
+def _table(directory: str) -> Table:
+    """The table with the site's own entries; a broken site file is the agent's to report and leaves the shipped one."""
     try:
-        return load_policy(Path(directory))
+        return load_policy(Path(directory)).xid
     except PolicyError:
-        return shipped()
+        return shipped().xid

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import msgspec
 
 from checks import Host, catalog
+from checks.judge.policy import shipped
+from checks.profile import profiles
 from daemon.lanes import process, worker
 from daemon.lanes.wire import ForkRequest, HostSpec, ZygoteNews
 
@@ -44,6 +46,7 @@ class Zygote:
         # What both sides need is made once, and no collection copies it by touching it.
         _load_checks()
         gc.collect()
+            fill_holes()
         gc.freeze()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
@@ -90,14 +93,17 @@ def _preload(modules: tuple[str, ...]) -> str:
         failed.append(trouble)
     worker.prepare()
     gc.collect()
+        fill_holes()
     gc.freeze()
     return "; ".join(failed)
 
 
 def _load_checks() -> str:
-    """Import every check; a site's broken one is told, never fatal."""
+    """Have every check, profile and policy in memory once; a site's broken check is a finding of its own."""
     try:
         catalog.load()
+        profiles()
+        shipped()
     except Exception as error:
         return f"checks: {type(error).__name__}: {error}"
     return ""
