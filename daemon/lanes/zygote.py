@@ -46,7 +46,6 @@ class Zygote:
         # What both sides need is made once, and no collection copies it by touching it.
         _load_checks()
         gc.collect()
-            fill_holes()
         gc.freeze()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
@@ -93,7 +92,6 @@ def _preload(modules: tuple[str, ...]) -> str:
         failed.append(trouble)
     worker.prepare()
     gc.collect()
-        fill_holes()
     gc.freeze()
     return "; ".join(failed)
 
