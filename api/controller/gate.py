@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, field
 
 from checks.wire import GateAnswer, GateRequest
@@ -13,7 +13,10 @@ from checks.wire import GateAnswer, GateRequest
 ABSENT_SECONDS = 1.0
 JOB_LOOK_SECONDS = 0.25
 KEEP_SECONDS = 300.0
+# Without a restart count (20.11) the next attempt has the same key: what is older than this was said in a former one.
+ANONYMOUS_SECONDS = 60.0
 MEMBERS_LIMIT = 20_000
+GATES_LIMIT = 10_000
 
 Alive = Callable[[str, str], bool]
 StillRunning = Callable[[int], Awaitable[bool | None]]
@@ -21,18 +24,34 @@ StillRunning = Callable[[int], Awaitable[bool | None]]
 
 @dataclass(slots=True)
 class _Gate:
-    members: set[str] = field(default_factory=set)
-    answers: dict[str, str] = field(default_factory=dict)
+    """One attempt's answers with the time of each; ``holders`` wait at it now."""
+
+    named: bool
+    answers: dict[str, tuple[str, float]] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     opened: float = field(default_factory=time.monotonic)
+    holders: int = 0
+    ended: float = float("-inf")
 
-    def tell(self) -> None:
+    def say(self, node: str, answer: str) -> None:
+        self.answers[node] = (answer, time.monotonic())
         self.changed.set()
         self.changed = asyncio.Event()
 
-    @property
-    def refused(self) -> tuple[str, ...]:
-        return tuple(sorted(n for n, a in self.answers.items() if a == "refuse"))
+    def begin(self) -> None:
+        """A holder arrives; where attempts cannot be told apart, what was said before the last one went is dropped."""
+        if not self.named and not self.holders:
+            since = max(self.ended, time.monotonic() - ANONYMOUS_SECONDS)
+            self.answers = {n: (a, at) for n, (a, at) in self.answers.items() if at > since}
+        self.holders += 1
+
+    def end(self) -> None:
+        self.holders -= 1
+        self.ended = time.monotonic()
+
+    def refused(self, members: Set[str]) -> tuple[str, ...]:
+        """The members that refuse; whoever is no member has no voice."""
+        return tuple(sorted(n for n, (a, _) in self.answers.items() if a == "refuse" and n in members))
 
 
 class Gates:
@@ -49,54 +68,60 @@ class Gates:
     async def answer(self, request: GateRequest) -> GateAnswer:
         """Take one member's answer; a holder gets the whole job's when it is there or its wait ends."""
         gate = self._gate(request)
-        if request.answer != "pending":
-            gate.answers[request.node] = request.answer
-            gate.tell()
         if not request.hold:
-            return GateAnswer(complete=True, refused=gate.refused)
-        self.opened += 1
-        gate.members |= set(request.members[:MEMBERS_LIMIT])
-        return await self._hold(gate, request)
+            if request.answer != "pending":
+                gate.say(request.node, request.answer)
+            return GateAnswer(complete=True)
+        gate.begin()
+        try:
+            if request.answer != "pending":
+                gate.say(request.node, request.answer)
+            self.opened += 1
+            return await self._hold(gate, request, frozenset(request.members[:MEMBERS_LIMIT]))
+        finally:
+            gate.end()
 
     def _gate(self, request: GateRequest) -> _Gate:
-        now = time.monotonic()
-        for key in [k for k, g in self._gates.items() if now - g.opened > KEEP_SECONDS]:
-            del self._gates[key]
-        return self._gates.setdefault((request.cluster, request.job.key), _Gate())
+        key = (request.cluster, request.job.key)
+        if (found := self._gates.get(key)) is None or self._over(found):
+            self._gates.pop(key, None)
+            found = self._gates[key] = _Gate(named=request.job.restart_count is not None)
+            self._make_room()
+        return found
 
-    async def _hold(self, gate: _Gate, request: GateRequest) -> GateAnswer:
+    def _over(self, gate: _Gate) -> bool:
+        return not gate.holders and time.monotonic() - gate.opened > KEEP_SECONDS
+
+    def _make_room(self) -> None:
+        """Drop gates from the oldest on while they are over, or too many; never one that somebody waits at."""
+        for key, gate in list(self._gates.items())[:64]:
+            if gate.holders or not (self._over(gate) or len(self._gates) > GATES_LIMIT):
+                continue
+            del self._gates[key]
+
+    async def _hold(self, gate: _Gate, request: GateRequest, members: Set[str]) -> GateAnswer:
         deadline = time.monotonic() + min(max(request.wait, 0.0), KEEP_SECONDS)
         absent_from = time.monotonic() + ABSENT_SECONDS
         while True:
-            missing = self._missing(gate, request, absent_from)
-            if gate.refused:
+            if refused := gate.refused(members):
                 left = await self._left_running(request.job.job_id, deadline)
-                return GateAnswer(complete=True, refused=gate.refused, left_running=left, why="refused elsewhere")
-            if not missing:
-                absent = self._absent(gate, request)
-                self.absent += len(absent)
-                return GateAnswer(complete=True, absent=absent)
+                return GateAnswer(complete=True, refused=refused, left_running=left, why="refused elsewhere")
+            silent = members - gate.answers.keys() - {request.node}
             now = time.monotonic()
+            # Once that time has passed only live members still owe an answer.
+            missing = silent if now < absent_from else {n for n in silent if self._alive(request.cluster, n)}
+            if not missing:
+                self.absent += len(silent)
+                return GateAnswer(complete=True, absent=tuple(sorted(silent)))
             if now >= deadline:
                 self.expired += 1
                 return GateAnswer(complete=False, absent=tuple(sorted(missing)), why="no answer in time")
             # Wake at the next answer, and when silent members may be counted as absent.
             until = min(deadline, absent_from) if now < absent_from else min(deadline, now + ABSENT_SECONDS)
-            changed = gate.changed
             try:
-                await asyncio.wait_for(changed.wait(), max(0.01, until - now))
+                await asyncio.wait_for(gate.changed.wait(), max(0.01, until - now))
             except asyncio.TimeoutError:
                 continue
-
-    def _missing(self, gate: _Gate, request: GateRequest, absent_from: float) -> set[str]:
-        """Members that still owe an answer; once ``absent_from`` has passed only live ones do."""
-        silent = gate.members - gate.answers.keys() - {request.node}
-        if time.monotonic() < absent_from:
-            return silent
-        return {n for n in silent if self._alive(request.cluster, n)}
-
-    def _absent(self, gate: _Gate, request: GateRequest) -> tuple[str, ...]:
-        return tuple(sorted(gate.members - gate.answers.keys() - {request.node}))
 
     async def _left_running(self, job_id: int, deadline: float) -> bool:
         """Wait until Slurm has taken the job back, so that the holder's exit cannot start its script."""

@@ -71,7 +71,8 @@ class Orders:
     def live(self, cluster: str, node: str) -> bool:
         """Whether the node's agent has a poll open, or had one a moment ago."""
         key = (cluster, node)
-        return self._open[key] > 0 or time.monotonic() - self._closed.get(key, -1e9) < GRACE_SECONDS
+        # Whoever asks may name nodes that do not exist: looking must not add them.
+        return self._open.get(key, 0) > 0 or time.monotonic() - self._closed.get(key, -1e9) < GRACE_SECONDS
 
 
 def new_order(kind: OrderKind, checks: tuple[str, ...] = ()) -> Order:
