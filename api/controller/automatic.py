@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from api.controller.belief import believed
 from api.controller.core import Core
 from api.controller.fleet import fleet
 from api.controller.records import DrainRecord, NewDrain, new_token
 from checks.judge.context import Context
 from checks.judge.decide import decide
-from checks.judge.guard import Ruling, authorize
-from checks.wire import Decision, Finding, JobAttempt
+from checks.judge.guard import Ruling, Tally
+from checks.wire import Decision, Finding, JobAttempt, Occasion
 from slurm.errors import SlurmError
 from slurm.ownership import Outcome, Result, drain_if_free
 from slurm.reason import compose
@@ -31,6 +32,7 @@ class Drained:
     done: bool
     why: str
     record: DrainRecord | None = None
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,27 @@ class Cause:
 
     decision: Decision
     checks: tuple[str, ...] = ()
-    permit: str | None = None
     job: JobAttempt | None = None
+
+    @property
+    def code(self) -> str:
+        """The code that the reason names."""
+        return self.decision.codes[0]
 
 
 def judge_now(core: Core, findings: Sequence[Finding], now: datetime) -> Decision:
-    """The interval decision on stored findings; what is older than ``fresh`` leads nowhere."""
-    stale = {f.check: core.settings.fresh for f in findings}
-    return decide(findings, core.policy, Context(occasion="interval", now=now, stale_after=stale))
+    """The interval decision on stored findings."""
+    return decide(timed(findings), core.policy, context_of(core, findings, "interval", now))
+
+
+def timed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Those whose time is known: the others may be of last week."""
+    return tuple(f for f in findings if f.observed_at is not None)
+
+
+def context_of(core: Core, findings: Sequence[Finding], occasion: Occasion, now: datetime) -> Context:
+    """A context in which what is older than ``fresh`` leads nowhere."""
+    return Context(occasion=occasion, now=now, stale_after={f.check: core.settings.fresh for f in findings})
 
 
 async def consider(core: Core) -> None:
@@ -55,32 +70,51 @@ async def consider(core: Core) -> None:
         return
     failing = await asyncio.to_thread(core.store.all_failing, core.cluster)
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
+    look = Look(core, failing, await asyncio.to_thread(_tally, core, failing))
     for node in sorted(failing):
         state = core.view.states.get(node)
         if state is None or state.out_of_service or state.hands_off or node in opened:
             continue
+        await core.spare(node, look.at(node))
+    await asyncio.to_thread(core.notices.keep, _about_faults, look.denied, "no longer so")
+
+
+def _tally(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) -> Tally:
+    return Tally(fleet(core, failing), core.guard)
+
+
+def _about_faults(key: tuple[str, str], kind: str) -> bool:
+    return kind == "correlated" or key[1] in ("guard_closed", "resumed_while_faulty")
+
+
+@dataclass(slots=True)
+class Look:
+    """One round over the failing nodes; ``tally`` spares a count of the fleet for each that is denied anyway."""
+
+    core: Core
+    failing: Mapping[str, tuple[Finding, ...]]
+    tally: Tally
+    denied: set[tuple[str, str]] = field(default_factory=set)
+
+    async def at(self, node: str) -> None:
+        """Drain this node if everybody allows it."""
+        core = self.core
+        decision = judge_now(core, self.failing[node], core.clock())
+        if decision.wanted != "drain":
+            return
+        if await asyncio.to_thread(believed, core, node, decision):
+            self.denied.add((node, "resumed_while_faulty"))
+            return
+        ruling = self.tally.authorize(node, decision.codes[0])
+        if not ruling.allowed:
+            self.denied |= {(node, "guard_closed"), ("", many(decision.codes[0]))}
+            await asyncio.to_thread(_denied, core, node, decision, ruling)
+            return
         findings = await asyncio.to_thread(core.store.current_findings, core.cluster, node)
-        decision = judge_now(core, findings, core.clock())
-        if decision.wanted != "drain" or await asyncio.to_thread(_believed, core, node, decision):
-            continue
-        async with core.lock:
-            await drain_node(core, node, decision, findings)
-
-
-def _believed(core: Core, node: str, decision: Decision) -> bool:
-    """Whether a person gave the node back a moment ago; then only a fault that breaks every job drains at once."""
-    last = core.records.last(core.cluster, node)
-    if last is None or last.state != "resumed_outside" or last.closed_at is None:
-        return False
-    if not set(last.codes) & set(decision.codes):
-        return False
-    if any((rule := core.policy.codes.get(code)) and rule.breaks_every_job for code in decision.codes):
-        return False
-    age = (core.clock() - last.closed_at).total_seconds()
-    if age < core.settings.belief:
-        core.incident(node, "resumed_while_faulty", f"resumed {age:.0f} s ago by a person, {decision.reason} persists")
-        return True
-    return False
+        if judge_now(core, findings, core.clock()).wanted != "drain":
+            return
+        await drain_node(core, node, decision, findings)
+        self.tally = await asyncio.to_thread(_tally, core, self.failing)
 
 
 async def drain_node(
@@ -89,25 +123,26 @@ async def drain_node(
     decision: Decision,
     findings: Sequence[Finding],
     *,
-    permit: str | None = None,
     job: JobAttempt | None = None,
-    timeout: float = 20.0,
+    wanted: Callable[[], bool] = lambda: True,
 ) -> Drained:
-    """Authorize and drain one node; the caller holds ``core.lock``."""
-    code = decision.codes[0]
-    view = await asyncio.to_thread(fleet, core)
-    ruling = authorize(node, code, view, core.guard)
-    if not ruling.allowed:
-        await asyncio.to_thread(_denied, core, node, code, decision, ruling)
-        return Drained(False, f"guard: {ruling.why}")
-    await asyncio.to_thread(core.solved, node, "guard_closed", "guard allowed")
-    cause = Cause(decision, checks_of(decision, findings), permit, job)
-    record = await asyncio.to_thread(_intend, core, node, code, cause)
-    try:
-        outcome = await core.view.call(_drain, core, record, timeout=timeout)
-    except (SlurmError, TimeoutError) as error:
-        return await asyncio.to_thread(_unsure, core, record, str(error))
-    return await asyncio.to_thread(_written, core, record, outcome)
+    """Authorize and drain one node, as long as it is still ``wanted`` when its turn comes."""
+    cause = Cause(decision, checks_of(decision, findings), job)
+    async with core.node_locks[node]:
+        async with core.lock:
+            if not wanted():
+                return Drained(False, "the answer was due before the drain began")
+            ruling = (await asyncio.to_thread(_tally, core)).authorize(node, cause.code)
+            record = await asyncio.to_thread(_intend, core, node, cause) if ruling.allowed else None
+        if record is None:
+            await asyncio.to_thread(_denied, core, node, decision, ruling)
+            return Drained(False, f"guard: {ruling.why}")
+        await asyncio.to_thread(core.solved, node, "guard_closed", "guard allowed")
+        try:
+            outcome = await core.view.call(_drain, core, record)
+        except (SlurmError, TimeoutError) as error:
+            return await asyncio.to_thread(_unsure, core, record, str(error))
+        return await asyncio.to_thread(_written, core, record, outcome)
 
 
 def _drain(core: Core, record: DrainRecord) -> Outcome:
@@ -129,7 +164,7 @@ def checks_of(decision: Decision, findings: Sequence[Finding]) -> tuple[str, ...
     return tuple(sorted({f.check for f in findings if f.code in decision.codes and f.check}))
 
 
-def _intend(core: Core, node: str, code: str, cause: Cause) -> DrainRecord:
+def _intend(core: Core, node: str, cause: Cause) -> DrainRecord:
     token = new_token()
     return core.records.intend(
         NewDrain(
@@ -140,23 +175,28 @@ def _intend(core: Core, node: str, code: str, cause: Cause) -> DrainRecord:
             codes=cause.decision.codes,
             checks=cause.checks,
             token=token,
-            reason=compose(code, detail_of(code, cause.decision), token=token),
+            reason=compose(cause.code, detail_of(cause.code, cause.decision), token=token),
             boot_id=core.boot_of(node),
-            permit=cause.permit,
-            step=core.way_back(code),
+            step=core.way_back(cause.code),
             job=cause.job.key if cause.job else None,
         ),
         core.clock(),
     )
 
 
-def _denied(core: Core, node: str, code: str, decision: Decision, ruling: Ruling) -> None:
+def many(code: str) -> str:
+    """The code of the one incident for many nodes that fail alike."""
+    return f"many_{code}"[:64]
+
+
+def _denied(core: Core, node: str, decision: Decision, ruling: Ruling) -> None:
     """A closed guard is loud: one incident for the fleet where many fail alike, else one for the node."""
     core.count("guard_denied_total")
+    code = decision.codes[0]
     if ruling.kind == "correlated":
-        core.incident("", f"many_{code}"[:64], ruling.why, kind="correlated")
+        core.incident("", many(code), ruling.why, kind="correlated")
     core.incident(node, "guard_closed", f"{decision.reason}; not drained: {ruling.why}")
-    log.warning("drain denied node=%s code=%s kind=%s why=%s", node, code, ruling.kind, ruling.why)
+    log.info("drain denied node=%s code=%s kind=%s why=%s", node, code, ruling.kind, ruling.why)
 
 
 def _written(core: Core, record: DrainRecord, outcome: Outcome) -> Drained:
@@ -182,4 +222,4 @@ def _unsure(core: Core, record: DrainRecord, why: str) -> Drained:
     core.incident(record.node, "drain_failed", why)
     core.audit("drain unsure", record.node, f"{record.reason}; {why}")
     log.error("drain unsure node=%s why=%s", record.node, why)
-    return Drained(False, why, record)
+    return Drained(False, why, record, unsure=True)

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
 from api.controller import people
 from api.controller.automatic import consider
 from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.gate import Gates
-from api.controller.late import explain_prolog_errors, requeue_late
+from api.controller.late import PrologErrors, requeue_late
+from api.controller.leases import Leases
 from api.controller.orders import new_order
 from api.controller.permits import Permits
 from api.controller.reconcile import reconcile
@@ -32,6 +34,9 @@ log = logging.getLogger(__name__)
 # Reports come in bursts when a job starts; one look serves all that came within this time.
 GATHER_SECONDS = 0.2
 LIVE_LIMIT = 4096
+MOVING_SECONDS = 1.0
+LANDING_SECONDS = 60.0
+AFTER_ERROR_SECONDS = 2.0
 
 
 class Controller:
@@ -50,11 +55,15 @@ class Controller:
         self.core = Core(
             settings, store, Records(database), SlurmView(backend), policy or shipped(), guard or GuardLimits()
         )
-        self.permits = Permits(self.core)
+        self.core.view.clock = lambda: self.core.clock()
+        self.leases = Leases(self.core)
+        self.permits = Permits(self.core, self.leases)
+        self.errors = PrologErrors(self.core)
         self.gates = Gates(self._alive, self._running)
         self._wake = asyncio.Event()
         self._read_at = float("-inf")
         self._live: dict[str, float] = {}
+        self._begun = False
 
     # -- what agents ask
 
@@ -88,7 +97,7 @@ class Controller:
 
     def leases_for(self, cluster: str, node: str) -> tuple[Lease, ...]:
         """Leases to hand to a node in a heartbeat's reply."""
-        return self.permits.leases_for(node) if cluster == self.core.cluster else ()
+        return self.leases.of(node) if cluster == self.core.cluster else ()
 
     # -- what people ask
 
@@ -144,11 +153,8 @@ class Controller:
     async def run(self) -> None:
         """Work until cancelled; a step that fails is an incident, never the end of the loop."""
         while True:
-            try:
-                await self.tick()
-            except Exception as error:
-                log.exception("controller step failed")
-                await asyncio.to_thread(self.core.incident, "", "controller_error", f"{type(error).__name__}: {error}")
+            if not await self.core.spare("", self.tick()):
+                await asyncio.sleep(AFTER_ERROR_SECONDS)
             try:
                 await asyncio.wait_for(self._wake.wait(), self._until_read())
             except asyncio.TimeoutError:
@@ -161,24 +167,47 @@ class Controller:
 
     async def tick(self) -> None:
         """One round. Without a fresh answer of Slurm nothing is drained or resumed."""
-        if time.monotonic() >= self._read_at + self.core.settings.poll or await self._moving():
+        if not self._begun:
+            self.core.notices.remember(await asyncio.to_thread(partial(self.core.store.incidents, True, limit=100_000)))
+            self._begun = True
+        if await self._read_is_due():
             self._read_at = time.monotonic()
             if not await self.core.view.refresh():
                 text = f"slurm does not answer: {self.core.view.error}"
                 await asyncio.to_thread(self.core.incident, "", "slurm_unreachable", text)
                 return
             await asyncio.to_thread(self.core.solved, "", "slurm_unreachable", "slurm answers")
-        await reconcile(self.core)
-        await consider(self.core)
-        await verify(self.core)
-        await requeue_late(self.core, self.permits)
-        await explain_prolog_errors(self.core)
-        await self.permits.lease_out(self._alive_nodes())
+        if self.core.view.error:
+            return
+        well = True
+        for step in (
+            partial(reconcile, self.core),
+            partial(consider, self.core),
+            partial(verify, self.core),
+            partial(requeue_late, self.core, self.permits),
+            self.errors.explain,
+            partial(self.leases.hand_out, self._alive_nodes()),
+        ):
+            well &= await self.core.spare("", step())
+        if well:
+            await asyncio.to_thread(self._recovered)
+
+    def _recovered(self) -> None:
+        """A whole round went well: what failed before is over."""
+        self.core.notices.keep(lambda key, _: key == ("", "controller_error"), (), "a round went well")
+
+    async def _read_is_due(self) -> bool:
+        passed = time.monotonic() - self._read_at
+        return passed >= self.core.settings.poll or (passed >= MOVING_SECONDS and await self._moving())
 
     async def _moving(self) -> bool:
-        """Whether a drain of ours is on its way, so that a report is worth a fresh look at Slurm."""
+        """Whether a drain of ours is just landing, so that Slurm is worth a question before its time."""
         opened = await asyncio.to_thread(self.core.records.open_drains, self.core.cluster)
-        return any(r.state != "drained" or r.resume_by or r.step == "verify" for r in opened.values())
+        now = self.core.clock()
+        return any(
+            r.state in ("intent", "draining") and abs((now - r.changed_at).total_seconds()) < LANDING_SECONDS
+            for r in opened.values()
+        )
 
     def _alive_nodes(self) -> list[str]:
         now = time.monotonic()

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from api.controller.notices import Notices
 from api.controller.orders import Orders
 from api.controller.records import Records
 from api.controller.slurm_view import SlurmView
-from api.store.views import NodeView, ReportView
+from api.store.views import IncidentView, NodeView, ReportView
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import Policy, PolicyStep, Rule
 from checks.wire import Finding
+
+log = logging.getLogger(__name__)
 
 
 class Memory(Protocol):
@@ -29,6 +35,7 @@ class Memory(Protocol):
     def open_incident(self, cluster: str, node: str, code: str, target: str, message: str, kind: str) -> int: ...
     def close_incident(self, cluster: str, node: str, code: str, target: str, why: str) -> None: ...
     def audit(self, actor: str, action: str, subject: str, detail: str) -> None: ...
+    def incidents(self, is_open: bool | None = None, *, limit: int = 100) -> list[IncidentView]: ...
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +63,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 @dataclass(slots=True)
 class Core:
-    """The shared parts; ``lock`` makes the guard's count and the write that follows one step."""
+    """The shared parts.
+
+    ``lock`` makes the guard's count and the intent that follows one step; ``node_locks`` keep two hands of ours off
+    one node. Who takes both takes the node's first. No call to Slurm is made under ``lock``.
+    """
 
     settings: ControllerSettings
     store: Memory
@@ -68,6 +79,11 @@ class Core:
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: dict[str, float] = field(default_factory=dict)
+    node_locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    notices: Notices = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.notices = Notices(self._opened, self._closed)
 
     def boot_of(self, node: str) -> str:
         """The boot that the node's agent last spoke of, empty when it never did; reads the database."""
@@ -90,11 +106,32 @@ class Core:
 
     def incident(self, node: str, code: str, message: str, *, kind: str = "controller") -> None:
         """Open, or keep open, a problem that people must see."""
-        self.store.open_incident(self.cluster, node, code, "node" if node else "controller", message, kind)
+        self.notices.say(node, code, message, kind=kind)
 
     def solved(self, node: str, code: str, why: str) -> None:
         """Close such a problem."""
+        self.notices.over(node, code, why)
+
+    def _opened(self, node: str, code: str, text: str, kind: str) -> None:
+        self.store.open_incident(self.cluster, node, code, "node" if node else "controller", text, kind)
+
+    def _closed(self, node: str, code: str, why: str) -> None:
         self.store.close_incident(self.cluster, node, code, "node" if node else "controller", why)
+
+    async def spare(self, node: str, work: Coroutine[Any, Any, object]) -> bool:
+        """Do work whose failure must not reach the work on other nodes; whether it went well."""
+        try:
+            await work
+        except Exception as error:
+            log.exception("controller step failed node=%s", node or "-")
+            text = f"{type(error).__name__}: {error}"
+            with contextlib.suppress(Exception):
+                # The database itself may be what fails; then the log has to do.
+                await asyncio.to_thread(self.incident, node, "controller_error", text)
+            return False
+        if node and self.notices.said(node, "controller_error"):
+            await asyncio.to_thread(self.solved, node, "controller_error", "a round went well")
+        return True
 
     def audit(self, action: str, subject: str, detail: str, *, actor: str = "controller") -> None:
         """Keep who did what, for ever."""

@@ -9,6 +9,7 @@ from api.controller.core import Core
 from checks.judge.guard import Fleet, NodeView
 from checks.wire import Finding
 from slurm.reason import Owner, owner_of
+from slurm.state import NodeState
 
 
 def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) -> Fleet:
@@ -18,11 +19,13 @@ def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) 
     nodes = {
         name: NodeView(
             # The states are as old as the last bulk read; a drain recorded since then counts already.
-            in_service=name not in open_drains and not state.out_of_service and state.known and state.base != "FUTURE",
+            in_service=name not in open_drains and serves(state),
             ours=owner_of(state) is Owner.OURS_AUTOMATIC or (name in open_drains and open_drains[name].automatic),
             groups=tuple(f"partition:{p}" for p in state.partitions),
         )
         for name, state in core.view.states.items()
+        # A node that does not exist yet is no capacity, and no part of any share.
+        if state.base != "FUTURE"
     }
     leases = core.records.live_leases(core.cluster, now)
     return Fleet(
@@ -32,6 +35,13 @@ def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) 
         failing=_by_code(failing if failing is not None else core.store.all_failing(core.cluster), now),
         promised=frozenset(str(lease["node"]) for lease in leases),
     )
+
+
+def serves(state: NodeState) -> bool:
+    """Whether jobs can start there, after a power-up at most."""
+    if state.out_of_service or not state.known or state.base in ("FUTURE", "UNKNOWN") or "MAINT" in state.flags:
+        return False
+    return state.responding or any(flag.startswith("POWER") for flag in state.flags)
 
 
 def _by_code(failing: Mapping[str, tuple[Finding, ...]], now: datetime) -> dict[str, dict[str, datetime]]:

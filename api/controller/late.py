@@ -4,65 +4,122 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import timedelta
+import time
+from datetime import datetime, timedelta
 
 from api.controller.automatic import AUTOMATIC, checks_of, detail_of, was
 from api.controller.core import Core
-from api.controller.permits import Permits
+from api.controller.permits import Late, Permits
 from api.controller.records import DrainRecord, NewDrain, new_token
 from api.store.views import ReportView
 from slurm.errors import SlurmError
+from slurm.hostlist import HostlistError, expand
+from slurm.job import JobState
 from slurm.ownership import Outcome, Result, replace_prolog_error
 from slurm.reason import compose
 from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
-REFUSAL_SECONDS = 900.0
+# Slurm writes its reason when it learns of the exit; the clocks of node and controller may differ a little.
+BEFORE = timedelta(seconds=30)
+AFTER = timedelta(seconds=60)
+LOOK_SECONDS = 30.0
 
 
 async def requeue_late(core: Core, permits: Permits) -> None:
     """A drain that landed after the hook's answer: requeue that job, but only for codes that break every job."""
+    if not permits.late:
+        return
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
-    for node, job in list(permits.late.items()):
+    for node, late in list(permits.late.items()):
         record = opened.get(node)
-        if record is None or record.state == "intent" or not record.automatic:
+        if record is not None and record.id == late.record.id and record.state == "intent":
             continue
         del permits.late[node]
-        if not any((rule := core.policy.codes.get(code)) and rule.breaks_every_job for code in record.codes):
-            continue
-        try:
-            await core.view.call(core.view.backend.requeue, job.job_id)
-            await asyncio.to_thread(core.audit, "requeue", node, f"job {job.key} had been admitted; {record.reason}")
-        except (SlurmError, TimeoutError) as error:
-            log.warning("requeue failed job=%s why=%s", job.key, error)
+        if record is not None and record.id == late.record.id:
+            await core.spare(node, _requeue(core, late, record))
 
 
-async def explain_prolog_errors(core: Core) -> None:
-    """Replace a bare "Prolog error" by our reason where our record shows our refusal there; else only say so."""
-    for name, state in core.view.states.items():
-        reason = state.active_reason
-        if reason is None or not reason.text.startswith("Prolog error") or state.hands_off:
-            continue
-        refusal = await asyncio.to_thread(_refusal, core, name, state)
+async def _requeue(core: Core, late: Late, record: DrainRecord) -> None:
+    if not any((rule := core.policy.codes.get(code)) and rule.breaks_every_job for code in record.codes):
+        return
+    try:
+        job = await core.view.call(core.view.backend.job, late.job.job_id)
+        if job is None or not _still(job, late, record.node):
+            return
+        await core.view.call(core.view.backend.requeue, late.job.job_id)
+    except (SlurmError, TimeoutError) as error:
+        log.warning("requeue failed job=%s why=%s", late.job.key, error)
+        return
+    await asyncio.to_thread(
+        core.audit, "requeue", record.node, f"job {late.job.key} had been admitted; {record.reason}"
+    )
+
+
+def _still(job: JobState, late: Late, node: str) -> bool:
+    """Whether the attempt that was admitted runs there yet: one that has ended would run a second time."""
+    then, now = late.job.restart_count, job.restart_count
+    if not job.running or (then is not None and now is not None and then != now):
+        return False
+    try:
+        return job.nodelist is None or node in expand(job.nodelist)
+    except HostlistError:
+        return False
+
+
+class PrologErrors:
+    """Nodes that Slurm drained with a bare "Prolog error", and what we know of them."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._looked: dict[str, tuple[datetime | None, float]] = {}
+
+    async def explain(self) -> None:
+        """Replace the error by our reason where our record shows our refusal there; else only say so."""
+        core, bare = self._core, set()
+        for name, state in core.view.states.items():
+            reason = state.active_reason
+            if reason is None or not reason.text.startswith("Prolog error") or state.hands_off:
+                continue
+            bare.add((name, "prolog_error_unexplained"))
+            if self._due(name, reason.at):
+                await core.spare(name, self._one(name, state))
+        self._looked = {n: seen for n, seen in self._looked.items() if (n, "prolog_error_unexplained") in bare}
+        await asyncio.to_thread(
+            core.notices.keep, lambda key, _: key[1] == "prolog_error_unexplained", bare, "no longer so"
+        )
+
+    def _due(self, node: str, at: datetime | None) -> bool:
+        """A report of ours may come later than Slurm's reason, so it is looked for again, but not every round."""
+        seen = self._looked.get(node)
+        now = time.monotonic()
+        if seen is not None and seen[0] == at and now - seen[1] < LOOK_SECONDS:
+            return False
+        self._looked[node] = (at, now)
+        return True
+
+    async def _one(self, node: str, state: NodeState) -> None:
+        core = self._core
+        refusal = await asyncio.to_thread(_refusal, core, node, state)
         if refusal is None:
             text = "drained by slurm with a prolog error that is not ours: look at slurmd's log"
-            await asyncio.to_thread(core.incident, name, "prolog_error_unexplained", text)
+            await asyncio.to_thread(core.incident, node, "prolog_error_unexplained", text)
         else:
-            await _replace(core, name, refusal)
+            await _replace(core, node, refusal)
 
 
 def _refusal(core: Core, node: str, state: NodeState) -> ReportView | None:
-    """Our own refusal around the time of Slurm's reason."""
-    reason = state.active_reason
+    """Our own refusal of the moment of Slurm's reason, unless it has led to a drain of ours already."""
+    at = state.reason.at if state.reason else None
+    if at is None:
+        return None
     for report in core.store.recent_reports(core.cluster, node, limit=20):
-        decision = report.decision
+        decision, job, begun = report.decision, report.job, report.started_at
         if report.occasion != "prolog" or decision is None or decision.allowed != "refuse" or not decision.codes:
             continue
-        if (
-            reason is None
-            or reason.at is None
-            or abs(reason.at - report.started_at) < timedelta(seconds=REFUSAL_SECONDS)
-        ):
+        if not begun - BEFORE <= at <= begun + timedelta(seconds=report.seconds) + AFTER:
+            continue
+        if job is None or not core.records.of_job(core.cluster, node, job.key, begun - AFTER):
             return report
     return None
 
@@ -85,7 +142,7 @@ async def _replace(core: Core, node: str, report: ReportView) -> None:
         checks=checks_of(decision, report.findings),
         job=report.job.key if report.job else None,
     )
-    async with core.lock:
+    async with core.node_locks[node]:
         record = await asyncio.to_thread(core.records.intend, new, core.clock())
         try:
             outcome = await core.view.call(_explain, core, record)
@@ -96,8 +153,8 @@ async def _replace(core: Core, node: str, report: ReportView) -> None:
             await asyncio.to_thread(core.records.change, record, core.clock(), state="failed", why=outcome.detail)
             return
         await asyncio.to_thread(core.records.written, record, core.clock(), "slurm's prolog error explained")
-        if decision.permit:
-            await asyncio.to_thread(core.records.use_lease, decision.permit, core.clock())
+    if decision.permit and record.job:
+        await asyncio.to_thread(core.records.spend_lease, core.cluster, node, decision.permit, record.job, core.clock())
     await asyncio.to_thread(core.audit, "prolog error explained", node, record.reason)
     await asyncio.to_thread(core.solved, node, "prolog_error_unexplained", "our refusal")
 

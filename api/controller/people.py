@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from api.controller.automatic import AUTOMATIC
@@ -11,7 +12,7 @@ from api.controller.fleet import fleet
 from api.controller.records import DrainRecord, NewDrain, new_token
 from api.controller.verify import give_back
 from api.ports import DrainRow, DrainView
-from checks.judge.guard import authorize
+from checks.judge.guard import Tally
 from checks.wire import clean
 from slurm.errors import SlurmError
 from slurm.hostlist import expand
@@ -28,15 +29,16 @@ async def preview(core: Core, nodes: str, verb: Verb) -> list[DrainRow]:
     """What the verb would do to each node, with the guard's opinion of a drain; nothing is changed."""
     await core.view.refresh()
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
-    view = await asyncio.to_thread(fleet, core)
+    return await asyncio.to_thread(_previewed, core, expand(nodes, limit=NODES_LIMIT), verb, opened)
+
+
+def _previewed(core: Core, names: Sequence[str], verb: Verb, opened: Mapping[str, DrainRecord]) -> list[DrainRow]:
+    tally = Tally(fleet(core), core.guard)
     rows = []
-    for name in expand(nodes, limit=NODES_LIMIT):
+    for name in names:
         row = _plan(core, name, verb, opened.get(name))
-        if row.outcome == "planned" and verb == "drain":
-            ruling = authorize(name, "person", view, core.guard)
-            row = _row(
-                core, name, "planned", row.why if ruling.allowed else f"{row.why}; automation would not: {ruling.why}"
-            )
+        if row.outcome == "planned" and verb == "drain" and not (ruling := tally.authorize(name, "person")).allowed:
+            row = _row(core, name, "planned", f"{row.why}; automation would not: {ruling.why}")
         rows.append(row)
     return rows
 
@@ -109,7 +111,7 @@ async def _drain_one(core: Core, name: str, reason: str, actor: str) -> DrainRow
         step="person",
         reason=compose_person(reason, token=token),
     )
-    async with core.lock:
+    async with core.node_locks[name]:
         record = await asyncio.to_thread(core.records.intend, new, core.clock())
         try:
             outcome = await core.view.call(drain_if_free, core.view.backend, name, record.reason)
@@ -149,7 +151,7 @@ async def _resume_now(core: Core, record: DrainRecord, actor: str, force: bool) 
     if record.owner == AUTOMATIC and not force:
         return _row(core, record.node, "refused", "drained for a fault: resume without verification needs force")
     record = await asyncio.to_thread(core.records.change, record, core.clock(), resume_by=actor)
-    done = await give_back(core, record, "resumed without verification", actor=actor)
+    done = await give_back(core, record, "resumed without verification", actor=actor, verified=False)
     await core.view.refresh()
     return _row(
         core, record.node, "done" if done else "failed", "resumed without verification" if done else "not resumed"

@@ -24,7 +24,8 @@ def _reconcile(core: Core) -> None:
         return
     for record in core.records.open_drains(core.cluster).values():
         state = core.view.states.get(record.node)
-        if state is None or record.changed_at >= core.view.read_at:
+        # A change that seems to lie ahead was written before the clock was set back.
+        if state is None or core.view.read_at <= record.changed_at <= core.clock():
             continue
         target, why = _standing(core, record, state)
         if target != record.state:
@@ -43,6 +44,8 @@ def _standing(core: Core, record: DrainRecord, state: NodeState) -> tuple[DrainS
     if ours is None or ours.token != record.token:
         if needs_repair(text):
             return record.state, ""
+        if record.state == "intent":
+            return "failed", f"somebody else was quicker: {text!r}"
         return "taken_over", f"reason is now {text!r}"
     if record.state == "verifying":
         return "verifying", ""
@@ -50,6 +53,8 @@ def _standing(core: Core, record: DrainRecord, state: NodeState) -> tuple[DrainS
 
 
 def _move(core: Core, record: DrainRecord, target: DrainState, why: str) -> None:
+    if record.state == "intent" and target in ("draining", "drained"):
+        record = core.records.written(record, core.clock(), "written before the answer was lost")
     core.records.change(record, core.clock(), state=target, why=why)
     if target in ("taken_over", "resumed_outside", "failed"):
         core.audit(f"drain {target.replace('_', ' ')}", record.node, why)

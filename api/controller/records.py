@@ -7,14 +7,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from api.controller.tables import drains, permits
 from api.store.database import Database
 from checks.judge.guard import PastDrain
 from checks.judge.policy import PolicyStep
 
-DrainState = Literal["intent", "draining", "drained", "verifying", "resumed", "taken_over", "resumed_outside", "failed"]
+DrainState = Literal[
+    "intent",
+    "draining",
+    "drained",
+    "verifying",
+    "resumed",
+    "resumed_unverified",
+    "taken_over",
+    "resumed_outside",
+    "failed",
+]
 OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying"})
 
 
@@ -173,6 +183,30 @@ class Records:
             row = connection.execute(query.order_by(drains.c.id.desc()).limit(1)).mappings().first()
             return _record(row) if row else None
 
+    def ended_since(self, cluster: str, node: str, since: datetime) -> list[DrainRecord]:
+        """Records of a node that were closed since a time and had been in force, the newest first."""
+        query = select(drains).where(
+            drains.c.cluster == cluster,
+            drains.c.node == node,
+            drains.c.open.is_(False),
+            drains.c.state != "failed",
+            drains.c.closed_at >= since,
+        )
+        with self._db.read() as connection:
+            return [_record(row) for row in connection.execute(query.order_by(drains.c.id.desc())).mappings()]
+
+    def of_job(self, cluster: str, node: str, job: str, since: datetime) -> list[DrainRecord]:
+        """Records of a node that one job attempt led to since a time, those that failed left out."""
+        query = select(drains).where(
+            drains.c.cluster == cluster,
+            drains.c.node == node,
+            drains.c.job == job,
+            drains.c.state != "failed",
+            drains.c.created_at >= since,
+        )
+        with self._db.read() as connection:
+            return [_record(row) for row in connection.execute(query).mappings()]
+
     def past(self, cluster: str, since: datetime) -> list[PastDrain]:
         """Automatic drains since a time, for the guard; intents count, failures do not."""
         query = select(drains).where(
@@ -216,12 +250,18 @@ class Records:
         with self._db.read() as connection:
             return list(connection.execute(query).mappings())
 
-    def use_lease(self, permit: str, now: datetime) -> None:
-        """Mark a lease as spent."""
+    def spend_lease(self, cluster: str, node: str, permit: str, job: str, now: datetime) -> bool:
+        """Mark a lease of this node as spent on a job; False for another's, or one spent on another job."""
+        mine = (permits.c.id == permit, permits.c.kind == "lease", permits.c.cluster == cluster, permits.c.node == node)
         with self._db.begin() as connection:
-            connection.execute(
-                update(permits).where(permits.c.id == permit, permits.c.used_at.is_(None)).values(used_at=now)
-            )
+            connection.execute(update(permits).where(*mine, permits.c.used_at.is_(None)).values(used_at=now, job=job))
+            found = connection.execute(select(permits.c.job).where(*mine)).first()
+        return found is not None and found.job == job
+
+    def forget_permits(self, before: datetime) -> None:
+        """Delete permits and leases that ended before a time."""
+        with self._db.begin() as connection:
+            connection.execute(delete(permits).where(permits.c.expires_at < before))
 
 
 def _one(connection: Connection, key: int) -> DrainRecord:

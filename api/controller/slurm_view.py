@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from functools import partial
 from typing import TypeVar
 
 from checks.wire import Limits
 from slurm.backend import Backend
 from slurm.config import SlurmLimits, gate_possible
-from slurm.errors import SlurmError
+from slurm.errors import BadAnswer, SlurmError
 from slurm.state import NodeState
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
+# A Slurm that hangs holds these threads and no others: database, tokens and pages have theirs.
+THREADS = 16
 CONFIG_SECONDS = 60.0
 CALL_SECONDS = 20.0
 
@@ -28,18 +34,28 @@ class SlurmView:
         self.limits: SlurmLimits | None = None
         self.read_at: datetime | None = None
         self.error = ""
+        self.clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+        self.back: dict[str, datetime] = {}
         self._config_at = -CONFIG_SECONDS
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="slurm")
 
     async def call(self, function: Callable[..., T], *args: object, timeout: float = CALL_SECONDS) -> T:
         """Run one blocking call in a thread; raises SlurmError, TimeoutError when it does not come back in time."""
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args))
+        name = getattr(function, "__name__", "call")
         try:
-            return await asyncio.wait_for(asyncio.to_thread(function, *args), timeout)
+            return await asyncio.wait_for(asked, timeout)
         except asyncio.TimeoutError as error:
-            raise TimeoutError(f"slurm call {function.__name__} did not come back within {timeout:g} s") from error
+            raise TimeoutError(f"slurm call {name} did not come back within {timeout:g} s") from error
+        except SlurmError:
+            raise
+        except Exception as error:
+            log.exception("slurm call failed call=%s", name)
+            raise BadAnswer(f"slurm call {name}: {type(error).__name__}: {error}") from error
 
     async def refresh(self) -> bool:
         """Read all nodes, and now and then the configuration; False and ``error`` when Slurm does not answer."""
-        started = datetime.now(timezone.utc)
+        started = self.clock()
         try:
             states = await self.call(self.backend.nodes)
             if time.monotonic() - self._config_at >= CONFIG_SECONDS:
@@ -48,6 +64,9 @@ class SlurmView:
         except (SlurmError, TimeoutError) as error:
             self.error = str(error)
             return False
+        for name, state in states.items():
+            if (was := self.states.get(name)) and was.out_of_service and not state.out_of_service:
+                self.back[name] = started
         self.states = states
         # A write that happened during the read may or may not be in it: count from its start.
         self.read_at = started

@@ -24,7 +24,7 @@ async def verify(core: Core) -> None:
     """Move every drained node of ours one step along its way back."""
     for record in (await asyncio.to_thread(core.records.open_drains, core.cluster)).values():
         if record.state in ("drained", "verifying") and _may(core, record):
-            await _step(core, record)
+            await core.spare(record.node, _step(core, record))
 
 
 def _may(core: Core, record: DrainRecord) -> bool:
@@ -112,16 +112,16 @@ def _failed(core: Core, record: DrainRecord, why: str) -> None:
     log.warning("verification failed node=%s why=%s", record.node, why)
 
 
-async def give_back(core: Core, record: DrainRecord, why: str, *, actor: str) -> bool:
+async def give_back(core: Core, record: DrainRecord, why: str, *, actor: str, verified: bool = True) -> bool:
     """Resume in Slurm if the reason is still this record's; anything else is left alone."""
-    async with core.lock:
+    async with core.node_locks[record.node]:
         try:
             outcome = await core.view.call(_resume, core, record)
         except (SlurmError, TimeoutError) as error:
             await asyncio.to_thread(core.incident, record.node, "resume_failed", str(error))
             return False
         done = outcome.result is Result.WRITTEN
-        await asyncio.to_thread(_resumed, core, record, outcome, why, actor)
+        await asyncio.to_thread(_resumed, core, record, outcome, why, actor, verified)
     if done:
         log.warning("resumed node=%s why=%s", record.node, why)
     return done
@@ -145,10 +145,12 @@ _AFTER_RESUME: dict[Result, DrainState] = {
 }
 
 
-def _resumed(core: Core, record: DrainRecord, outcome: Outcome, why: str, actor: str) -> None:
+def _resumed(core: Core, record: DrainRecord, outcome: Outcome, why: str, actor: str, verified: bool) -> None:
     """Settle the record by what Slurm holds now; where nothing is certain it stays open and is tried again."""
     done = outcome.result is Result.WRITTEN
     state = _AFTER_RESUME.get(outcome.result, "drained")
+    if done and not verified:
+        state = "resumed_unverified"
     core.records.change(record, core.clock(), state=state, why=why if done else outcome.detail, order_id=None, rounds=0)
     detail = why if done else f"{outcome.result.value}: {outcome.detail}"
     core.audit("resume" if done else "resume not written", record.node, detail, actor=actor)

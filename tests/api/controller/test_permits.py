@@ -75,6 +75,7 @@ def test_a_dead_slurm_admits_the_job(tmp_path: Path) -> None:
 
 def test_a_slow_slurm_is_not_waited_for_and_the_late_drain_is_put_right(tmp_path: Path) -> None:
     with bench(tmp_path, permit_seconds=0.4) as b:
+        b.slurm.jobs[7] = JobState(7, "RUNNING", restart_count=0)
         ready(b)
         go = threading.Event()
         real = b.slurm.drain
