@@ -22,11 +22,16 @@ SAME_ROUND = 0.5
 
 @dataclass(slots=True)
 class _Round:
-    """What one instance last gave; ``at`` on the monotonic clock, ``counted`` when ``seen`` last rose."""
+    """What one instance last gave; ``at`` on the monotonic clock, ``counted`` when ``seen`` last rose.
+
+    ``trouble`` is why a later look gave nothing: it stands beside the last answer, and never in its place.
+    """
 
     findings: tuple[Finding, ...]
     at: float
     counted: float
+    trouble: tuple[Finding, ...] = ()
+    trouble_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -39,13 +44,19 @@ class Findings:
     _own: dict[Key, Finding] = field(default_factory=dict)
 
     def take(self, instance: Instance, outcome: Outcome) -> bool:
-        """Keep one round; says whether a status, a code or a target changed."""
+        """Keep one round; says whether a status, a code or a target changed.
+
+        A look that failed for our own reasons takes back nothing that is not stale yet: a busy lane neither heals
+        a fault nor starts its count anew.
+        """
         now, before = self.clock(), self._rounds.get(instance.name)
+        if before is not None and _stands(before, instance, now) and _ours(outcome.findings):
+            return _add_trouble(before, outcome.findings, now)
         again = before is not None and now - before.counted < SAME_ROUND * instance.interval
         known = {f.key: f for f in before.findings} if before else {}
         stamped = tuple(_stamped(f, known.get(f.key), 0 if again else 1) for f in outcome.findings)
         self._rounds[instance.name] = _Round(stamped, now, before.counted if before and again else now)
-        return before is None or _marks(before.findings) != _marks(stamped)
+        return before is None or _marks((*before.findings, *before.trouble)) != _marks(stamped)
 
     def current(self, checks: Iterable[str] | None = None) -> tuple[Finding, ...]:
         """All present findings, with times as the clock stands now; ``checks`` limits them to those checks."""
@@ -53,8 +64,9 @@ class Findings:
         wanted = None if checks is None else set(checks)
         found: list[Finding] = []
         for round_ in self._rounds.values():
-            seen_at = wall - timedelta(seconds=now - round_.at)
-            found += [_at(f, seen_at) for f in round_.findings if wanted is None or f.check in wanted]
+            for findings, at in ((round_.findings, round_.at), (round_.trouble, round_.trouble_at)):
+                seen_at = wall - timedelta(seconds=now - at)
+                found += [_at(f, seen_at) for f in findings if wanted is None or f.check in wanted]
         if wanted is None or CHECK in wanted:
             found += [msgspec.structs.replace(f, observed_at=wall) for f in self._own.values()]
         return tuple(found)
@@ -100,6 +112,24 @@ def _stamped(finding: Finding, before: Finding | None, rise: int) -> Finding:
     if before is None:
         return msgspec.structs.replace(finding, seen=1, since=finding.observed_at)
     return msgspec.structs.replace(finding, seen=before.seen + rise, since=before.since)
+
+
+def _ours(findings: Sequence[Finding]) -> bool:
+    """Whether this is no answer at all but our own trouble."""
+    return bool(findings) and all(f.status == "unknown" and f.blame == "self" for f in findings)
+
+
+def _stands(round_: _Round, instance: Instance, now: float) -> bool:
+    """Whether it is an answer that is not stale yet."""
+    return now - round_.at <= instance.stale_after and not _ours(round_.findings)
+
+
+def _add_trouble(round_: _Round, trouble: Sequence[Finding], now: float) -> bool:
+    known = {f.key: f for f in round_.trouble}
+    before = _marks(round_.trouble)
+    round_.trouble = tuple(_stamped(f, known.get(f.key), 1) for f in trouble)
+    round_.trouble_at = now
+    return before != _marks(round_.trouble)
 
 
 def _at(finding: Finding, when: datetime) -> Finding:

@@ -85,6 +85,28 @@ def test_many_looks_in_a_moment_are_one_round() -> None:
     assert store.current()[0].seen == 2
 
 
+BUSY = code("test_rounds_busy", "unknown", "self", "lane was busy")
+
+
+def test_our_own_trouble_takes_no_fault_back_before_it_is_stale() -> None:
+    clocks = Clocks()
+    store, probe = clocks.store(), instance()
+    for _ in range(2):
+        store.take(probe, outcome(clocks, BAD("gpu0")))
+        clocks.pass_(30)
+    assert store.take(probe, outcome(clocks, BUSY("node"))) is True
+    assert {(f.code, f.seen) for f in store.current()} == {("test_rounds_bad", 2), ("test_rounds_busy", 1)}
+    assert store.age(probe) == 30
+    ages = {f.code: (clocks.wall - f.observed_at).total_seconds() for f in store.current() if f.observed_at}
+    assert ages == {"test_rounds_bad": 30, "test_rounds_busy": 0}
+    clocks.pass_(15)
+    assert store.take(probe, outcome(clocks, BAD("gpu0"))) is True
+    assert [(f.code, f.seen) for f in store.current()] == [("test_rounds_bad", 3)]
+    clocks.pass_(61)
+    store.take(probe, outcome(clocks, BUSY("node")))
+    assert [f.code for f in store.current()] == ["test_rounds_busy"]
+
+
 @pytest.mark.parametrize("jump", [-86400.0, -3.0, 3.0, 86400.0 * 365])
 def test_a_wall_clock_that_jumps_changes_no_age(jump: float) -> None:
     clocks = Clocks()
