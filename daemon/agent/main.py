@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import resource
@@ -12,9 +11,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from checks import catalog
-from checks.judge.policy import shipped
-from checks.profile import profiles
 from daemon.agent.agent import RESTART, Agent
 from daemon.agent.nursery import Nursery
 from daemon.agent.rescue import rescue
@@ -34,7 +30,6 @@ def run(config_path: Path | None = None) -> int:
     config, error = configuration(config_path, os.environ)
     host = config.host
     spec = HostSpec(root=host.root, kmsg=host.kmsg, nvml_library=host.nvml_library, simulated=host.simulated)
-    _settle_memory()
     zygote = Zygote.start(spec, preload=("daemon.agent.ground",))
     nursery = Nursery.start({"outbox": writer.serve, "uplink": worker.serve})
     _more_descriptors()
@@ -56,20 +51,6 @@ def configuration(path: Path | None, env: Mapping[str, str]) -> tuple[Config, st
 
 async def _serve(config: Config, zygote: Zygote, nursery: Nursery, error: str) -> int:
     return await Agent(config, zygote, nursery, error).serve()
-
-
-def _settle_memory() -> None:
-    """Have everything that several of our processes need in memory once, and let no collection unshare it."""
-    try:
-        for declared in catalog.load().values():
-            catalog.option_types(declared)
-        profiles(None)
-        shipped()
-    except Exception as error:
-        # A site's broken check is told by the zygote as well; the others are still asked.
-        log.error("event=check_not_imported error=%r", f"{type(error).__name__}: {error}")
-    gc.collect()
-    gc.freeze()
 
 
 def _more_descriptors() -> None:
