@@ -212,6 +212,32 @@ def test_who_is_not_root_is_told_what_is_missing(machine: Machine) -> None:
     assert machine.calls == []
 
 
+# Torch is several hundred MB: only tests that need it have it installed.
+
+
+@pytest.mark.parametrize(
+    ("test", "torch", "pip", "says"),
+    [
+        ("def test_it(): ...", "1", False, ""),
+        ("@pytest.mark.torch", "1", True, "installing torch"),
+        ("pytestmark = pytest.mark.torch", "1", True, "installing torch"),
+        ("@pytest.mark.torch", "0", False, "torch is left out (TORCH=0)"),
+    ],
+)
+def test_torch_is_installed_only_for_tests_that_need_it(
+    test: str, torch: str, pip: bool, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tests/torch").mkdir(parents=True)
+    (tmp_path / "tests/torch/test_it.py").write_text(test)
+    (tmp_path / "deploy/setup").mkdir(parents=True)
+    (tmp_path / "deploy/setup/torch.lock").touch()
+    here = f'. "{SETUP}/python.sh"; ROOT="{tmp_path}" VENV="{tmp_path}"'
+    done = shell(f'{here}; pip_install() {{ echo "pip $*"; }}; ensure_torch', env={"TORCH": torch})
+    assert done.returncode == 0, done.stderr
+    assert ("\npip -r " in done.stdout) == pip
+    assert done.stdout.startswith(f"setup: {says}" if says else "") and bool(done.stdout) == bool(says)
+
+
 # The environment's directory has a name that can be guessed, below a directory that is everybody's.
 
 
