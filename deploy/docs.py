@@ -1,15 +1,21 @@
-"""README.md's tables and the manual page are made from declarations: ``python -m deploy.docs`` writes them."""
+"""README.md's tables, the manual page and the JSON schema are made from declarations by ``python -m deploy.docs``."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from checks.catalog import load
 from checks.declare import Check, Code
+from checks.wire import CheckReport
 from deploy.manpage import PAGE, page
 
 README = Path(__file__).resolve().parent.parent / "README.md"
+SCHEMA = README.parent / "docs" / "schema" / "check.json"
 _BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
 
 
@@ -53,6 +59,27 @@ def verbs_table() -> str:
     return "\n".join(rows)
 
 
+def schema() -> str:
+    """The JSON schema (2020-12) of what ``nodevet check --json`` prints.
+
+    Every member is always written, so every member is required; a reader must bear members that are added later.
+    """
+    made: dict[str, Any] = msgspec.json.schema(CheckReport)
+    for name, struct in made["$defs"].items():
+        struct["required"] = list(struct["properties"])
+        struct["description"] = _plain(struct["description"])
+        for member in struct["properties"].values():
+            member.pop("default", None)
+        for time in ("observed_at", "since") if name == "Finding" else ():
+            struct["properties"][time]["anyOf"][0]["format"] = "date-time"
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "nodevet check --json"}
+    return json.dumps({**head, **made}, indent=2) + "\n"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("``", "").split())
+
+
 MADE = {"checks": checks_table, "verbs": verbs_table}
 
 
@@ -64,4 +91,6 @@ def rendered(text: str) -> str:
 if __name__ == "__main__":
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8")
+    SCHEMA.parent.mkdir(exist_ok=True)
+    SCHEMA.write_text(schema(), encoding="utf-8")
     README.write_text(rendered(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checks.catalog import load
-from deploy.docs import README, rendered
+from deploy.docs import README, SCHEMA, rendered, schema
 from deploy.manpage import PAGE, page
 
 
@@ -32,3 +32,7 @@ def test_every_check_and_code_explains_itself() -> None:
 
 def test_the_manual_page_is_that_of_the_command() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m deploy.docs"
+
+
+def test_the_schema_is_that_of_the_declarations() -> None:
+    assert SCHEMA.read_text(encoding="utf-8") == schema(), "run: python -m deploy.docs"
