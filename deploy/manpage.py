@@ -16,7 +16,7 @@ _FILES = (
     ("/etc/nodevet/policy.d/*.toml", "site rules over the shipped ones"),
     ("/etc/nodevet/profiles.d/*.toml", "site profiles of node shapes"),
     ("/etc/nodevet/STOP", "while it exists every hook exits 0 at once"),
-    ("/run/nodevet/agent.sock", "the agent's socket"),
+    ("/run/nodevet/agent.sock", "the agent's socket for everybody; agent.sock.hook beside it is for the hooks alone"),
     ("/var/lib/nodevet/", "the agent's state"),
 )
 _STATUS = (

@@ -93,7 +93,7 @@ class SimCluster:
         self.base.mkdir(mode=0o755, parents=True, exist_ok=True)
         for host in self.hosts.values():
             host.create()
-        marker = "socket = {b}/agents/%n/agent.sock\nmarks = {b}/agents/%n/marks\nstop_file = {b}/STOP\n"
+        marker = "socket = {b}/agents/%n/agent.sock.hook\nmarks = {b}/agents/%n/marks\nstop_file = {b}/STOP\n"
         conf = self.base / "hook.conf"
         conf.write_text("# simulated cluster\n" + marker.format(b=self.base))
         conf.chmod(0o644)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct conf conf = {.socket = "/run/nodevet/agent.sock",
+struct conf conf = {.socket = "/run/nodevet/agent.sock.hook",
                     .marks = "/run/nodevet/marks",
                     .stop_file = "/etc/nodevet/STOP",
                     .deadline_s = 8.0,

@@ -14,7 +14,7 @@ from tests.slurm.hook.rig import Hook
 DEFAULTS = {
     "kind": "prolog",
     "conf": "compiled-in defaults",
-    "socket": "/run/nodevet/agent.sock",
+    "socket": "/run/nodevet/agent.sock.hook",
     "marks": "/run/nodevet/marks",
     "stop_file": "/etc/nodevet/STOP",
     "deadline_s": "8.000",
