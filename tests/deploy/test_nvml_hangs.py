@@ -20,8 +20,11 @@ HANGING = """
 import ctypes, sys, pynvml
 ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
 print("calling", flush=True)
-pynvml.nvmlInit()
-print("answered", flush=True)
+try:
+    pynvml.nvmlInit()
+    print("answered", flush=True)
+except pynvml.NVMLError as error:
+    print("failed", error.value, flush=True)
 """
 
 
@@ -80,3 +83,29 @@ def test_a_process_goes_on_when_its_hang_is_over(hanging: tuple[NvmlState, Hangi
     assert caught.process.wait(30) == 0
     assert caught.process.stdout is not None
     assert caught.process.stdout.read() == "answered\n"
+
+
+def test_a_hang_ends_when_its_state_file_is_gone(hanging: tuple[NvmlState, Hanging]) -> None:
+    """A deleted simulated node leaves nobody behind that only KILL could end."""
+    state, caught = hanging
+    sleepers = Path(f"/proc/{caught.process.pid}/task/{caught.process.pid}/children").read_text().split()
+    began = time.monotonic()
+    state.path.unlink()
+    assert caught.process.wait(30) == 0
+    assert time.monotonic() - began > 0.9, "a file that is missing for a moment ends no hang"
+    assert caught.process.stdout is not None
+    assert caught.process.stdout.read() == "failed 999\n"
+    assert processes.wait_gone(map(int, sleepers), 30) == set()
+
+
+def test_a_hang_outlasts_a_file_that_is_away_for_a_moment(hanging: tuple[NvmlState, Hanging]) -> None:
+    state, caught = hanging
+    away = state.path.with_name("away")
+    for _ in range(3):
+        state.path.rename(away)
+        time.sleep(0.3)
+        away.rename(state.path)
+        time.sleep(0.3)
+    assert sleep_of(caught.process.pid) == ("D" if caught.deaf else "S")
+    state.change({}, remove=["init.hang"])
+    assert caught.process.wait(30) == 0

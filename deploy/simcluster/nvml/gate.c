@@ -83,14 +83,27 @@ static int hangs(int slot, const char *call)
 struct hang {
     int slot;
     const char *call;
+    int given_up;
 };
 
-/* Look at the state file every 50 ms until the hang is cleared. */
-static void sit_out(const struct hang *hang)
+#define GONE_FOR (1000 * 1000 * 1000LL)
+
+/*
+ * Look at the state file every 50 ms until the hang is cleared. A simulated node that was deleted clears nothing any
+ * more: its callers are let go after a second, else they would stay for ever.
+ */
+static void sit_out(struct hang *hang)
 {
+    long long there = nanoseconds();
     while (hangs(hang->slot, hang->call)) {
         struct timespec nap = {0, 50 * 1000 * 1000};
         nanosleep(&nap, NULL);
+        if (!state_gone())
+            there = nanoseconds();
+        else if (nanoseconds() - there > GONE_FOR) {
+            hang->given_up = 1;
+            return;
+        }
     }
 }
 
@@ -122,17 +135,19 @@ static void sit_out_uninterruptibly(struct hang *hang)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void wait_out(int slot, const char *call)
+/* 1 when the call hung and was given up. */
+static int wait_out(int slot, const char *call)
 {
     long long deaf = 0;
-    struct hang hang = {slot, call};
+    struct hang hang = {slot, call, 0};
     if (!hangs(slot, call))
-        return;
+        return 0;
     state_number("hang.uninterruptible", &deaf);
     if (deaf)
         sit_out_uninterruptibly(&hang);
     else
         sit_out(&hang);
+    return hang.given_up; /* the child that looked shares our memory */
 }
 
 static long long latency(int slot, const char *call)
@@ -152,7 +167,8 @@ static long long latency(int slot, const char *call)
 static int pass(int slot, const char *call)
 {
     long long begun = nanoseconds(), us = latency(slot, call), code = 0;
-    wait_out(slot, call);
+    if (wait_out(slot, call))
+        return UNKNOWN;
     if (!call_number(slot, call, "error", &code)) {
         if (strcmp(call, "Init") == 0)
             state_number("init.error", &code);

@@ -15,6 +15,7 @@
  *   init.error 18                      nvmlInit gives this code; init.hang 1: it does not return
  *   call.CALL.error 999                the call gives this code, for every GPU
  *   call.CALL.hang 1                   the call does not return while this stands
+ *                                      (a hang ends with code 999 when the state file has been gone for a second)
  *   call.CALL.latency 40               microseconds a call takes (there is a table of defaults); latency.scale 0: none
  *   hang.uninterruptible 1             the caller hangs in D state: SIGTERM waits until the hang ends
  *   gpu.N.error 15                     every call on this GPU gives this code, the look-up of its handle too
@@ -55,6 +56,7 @@ enum {
     DRIVER_NOT_LOADED = 9,
     CORRUPTED_INFOROM = 14,
     ARGUMENT_VERSION_MISMATCH = 25,
+    UNKNOWN = 999,
 };
 
 struct slot {
@@ -65,6 +67,7 @@ typedef struct slot *device_t;
 /* state.c: what the file says */
 void state_locate(void);
 int state_readable(void);
+int state_gone(void);
 int state_text(const char *key, char *value, size_t size);
 int state_number(const char *key, long long *value);
 

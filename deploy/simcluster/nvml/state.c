@@ -3,6 +3,7 @@
 #include "stand_in.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -116,6 +117,12 @@ int state_readable(void)
     int readable = refresh();
     pthread_mutex_unlock(&lock);
     return readable;
+}
+
+int state_gone(void)
+{
+    struct stat now;
+    return stat(path, &now) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 int state_text(const char *key, char *value, size_t size)
