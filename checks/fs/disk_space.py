@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code, ok
-from checks.fs.mounts import holding, mounts
+from checks.fs.mounts import holding, mounts, place
 from checks.host import Host
 from checks.wire import Finding
 
@@ -42,6 +42,7 @@ BROKEN = code(
     "disk does not answer: {error}",
     explain="Confirm: `dmesg | grep -i 'i/o error'`, `smartctl -a <disk>`. Do: replace the disk.",
 )
+_IMAGES = frozenset({"squashfs", "erofs", "cramfs", "iso9660", "romfs", "udf"})
 _BROKEN = frozenset({errno.EIO, errno.ENXIO, errno.EUCLEAN, errno.ENODEV})
 
 
@@ -60,11 +61,15 @@ def disk_space(
 
 
 def _judge(host: Host, path: str, min_free_pct: float, min_free_inodes_pct: float) -> Iterator[Finding]:
-    mounted = holding(path, mounts(host))
+    known = mounts(host)
+    where = place(host, path, known)
+    mounted = holding(where, known)
     if mounted is not None and mounted.network:
         raise Skip(f"{path} is no local file system, see mount")
+    if mounted is not None and mounted.kind in _IMAGES:
+        raise Skip(f"{path} lies on a read-only image ({mounted.kind}), which is always full")
     try:
-        space = os.statvfs(host.path(path))
+        space = os.statvfs(host.path(where))
     except FileNotFoundError as error:
         raise Skip(f"{path} does not exist") from error
     except OSError as error:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.fs.mounts import Mount, mounts
+from checks.fs.mounts import Mount, holding, mounts, place
 from checks.host import Host
 from checks.wire import Finding
 
@@ -50,7 +50,8 @@ AUTOFS = "autofs"
 def mount(host: Host, *, paths: tuple[str, ...] = ()) -> Iterator[Finding]:
     """Each of ``paths`` is a mount point whose root can be opened, listed and measured; nothing else is touched.
 
-    An automount is triggered first. A mount that never answers is judged by the lane, as ``mount_hung``.
+    An automount is triggered first and a symbolic link followed; an automounter's indirect map needs no mount of its
+    own. A mount that never answers is judged by the lane, as ``mount_hung``.
     Confirm by hand: ``findmnt <path>``, ``timeout 5 stat -f <path>``.
     """
     if not paths:
@@ -60,20 +61,30 @@ def mount(host: Host, *, paths: tuple[str, ...] = ()) -> Iterator[Finding]:
 
 
 def _judge(host: Host, path: str) -> Iterator[Finding]:
-    mounted = mounts(host).get(path)
-    if mounted is not None and mounted.kind == AUTOFS:
-        error = _touch(host, path)
-        mounted = mounts(host).get(path)
-        if mounted is None or mounted.kind == AUTOFS:
-            why = f", only the automounter: {error.strerror}" if error else ", only the automounter"
-            yield ABSENT(path, instead=why)
-            return
-    if mounted is None:
-        yield ABSENT(path, instead="")
+    known = mounts(host)
+    where = place(host, path, known)
+    upon = holding(where, known)
+    error = None
+    if upon is not None and upon.kind == AUTOFS:
+        error = _touch(host, where)
+        known = mounts(host)
+    mounted = known.get(where)
+    if mounted is None or (mounted.kind == AUTOFS and not mounted.indirect):
+        yield ABSENT(path, instead=_instead(where, known, error))
         return
-    error = _touch(host, path)
+    error = _touch(host, where)
     if error is not None:
         yield _failed(path, mounted, error)
+
+
+def _instead(where: str, known: dict[str, Mount], error: OSError | None) -> str:
+    """What lies there in place of the mount."""
+    upon = holding(where, known)
+    if upon is None:
+        return ""
+    if upon.kind == AUTOFS:
+        return f", only the automounter: {error.strerror}" if error else ", only the automounter"
+    return f", it lies on {upon.where} ({upon.kind})"
 
 
 def _touch(host: Host, path: str) -> OSError | None:
@@ -91,6 +102,6 @@ def _touch(host: Host, path: str) -> OSError | None:
 
 def _failed(path: str, mounted: Mount, error: OSError) -> Finding:
     text = error.strerror or str(error)
-    if error.errno in _BROKEN:
+    if error.errno in _BROKEN and mounted.kind != AUTOFS:
         return BROKEN(path, kind=mounted.kind, source=mounted.source, error=text)
     return UNTOLD(path, error=text)

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
 from checks.host import Host
 
 NETWORK = frozenset(
-    {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "9p", "glusterfs", "wekafs", "pvfs2", "afs"}
+    [
+        "nfs",
+        "nfs4",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "smb3",
+        "9p",
+        "glusterfs",
+        "wekafs",
+        "pvfs2",
+        "orangefs",
+        "panfs",
+        "afs",
+        "fuse",
+        "virtiofs",
+    ]
 )
+LINKS_LIMIT = 40
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One line of mountinfo; ``read_only`` by the mount's own or the file system's options."""
+    """One line of mountinfo; ``read_only`` by the mount's own or the file system's options.
+
+    ``indirect``: an automounter's map that mounts below itself and never on itself.
+    """
 
     where: str
     kind: str
     source: str
     read_only: bool
+    indirect: bool = False
 
     @property
     def network(self) -> bool:
@@ -38,7 +62,7 @@ def mounts(host: Host) -> dict[str, Mount]:
             continue
         options = set(before[5].split(",")) | set(after[2].split(","))
         where = _plain(before[4])
-        found[where] = Mount(where, after[0], _plain(after[1]), "ro" in options)
+        found[where] = Mount(where, after[0], _plain(after[1]), "ro" in options, "indirect" in options)
     return found
 
 
@@ -54,6 +78,33 @@ def holding(path: str, known: dict[str, Mount]) -> Mount | None:
     """The mount that ``path`` lies on: its longest prefix among mount points."""
     fitting = [m for w, m in known.items() if path == w or w == "/" or path.startswith(w.rstrip("/") + "/")]
     return max(fitting, key=lambda m: len(m.where), default=None)
+
+
+def place(host: Host, path: str, known: dict[str, Mount]) -> str:
+    """Where ``path`` really lies: doubled and last slashes gone, symbolic links followed, mount points left alone."""
+    done, ahead, links = "", [p for p in path.split("/") if p not in ("", ".")], 0
+    while ahead:
+        part = ahead.pop(0)
+        if part == "..":
+            done = done.rpartition("/")[0]
+            continue
+        target = _link(host, f"{done}/{part}", known)
+        links += bool(target)
+        if not target or links > LINKS_LIMIT:
+            done = f"{done}/{part}"
+            continue
+        done = "" if target.startswith("/") else done
+        ahead = [p for p in target.split("/") if p not in ("", ".")] + ahead
+    return done or "/"
+
+
+def _link(host: Host, path: str, known: dict[str, Mount]) -> str:
+    if path in known:
+        return ""
+    try:
+        return os.readlink(host.path(path))
+    except OSError:
+        return ""
 
 
 def _plain(text: str) -> str:

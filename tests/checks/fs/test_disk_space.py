@@ -69,3 +69,19 @@ def test_looks_at_this_very_machine() -> None:
     found = run_check(CHECKS["disk_space"], Host()).findings
     assert {f.target for f in found} == {"/"}
     assert "unknown" not in {f.status for f in found}
+
+
+@pytest.mark.parametrize("kind", ["squashfs", "erofs", "iso9660"])
+def test_a_read_only_image_is_always_full(plant: Plant, kind: str) -> None:
+    """Like E22: the image that a diskless node runs from has no space by design."""
+    host = plant({INFO: f"22 1 8:2 / / ro,relatime - {kind} /dev/loop0 ro\n"})
+    (found,) = run_check(CHECKS["disk_space"], host).findings
+    assert (found.status, kind in found.message) == ("skipped", True)
+
+
+def test_a_link_to_a_remote_file_system_is_left_to_mount(plant: Plant) -> None:
+    """Like E17: /tmp is a link into a shared file system, whose server may hang."""
+    remote = LOCAL.format("rw") + "40 22 0:45 / /lustre rw - lustre mgs:/l rw\n"
+    host = plant({INFO: remote, "/lustre/tmp/file": "", "/tmp": "-> /lustre/tmp"})
+    (found,) = run_check(CHECKS["disk_space"], host, {"paths": ("/tmp",)}).findings
+    assert (found.status, "see mount" in found.message) == ("skipped", True)

@@ -110,3 +110,45 @@ def test_the_list_of_mounts_survives_odd_lines(plant: Plant) -> None:
     assert (known["/a b"].source, known["/a b"].network) == ("s\tx", True)
     assert holding("/a b/c", known) == known["/a b"]
     assert holding("/a", known) == known["/"]
+
+
+@pytest.mark.parametrize("path", ["/scratch/", "//scratch", "/./scratch", "/data", "/links/again"])
+def test_other_spellings_and_links_mean_the_mount(plant: Plant, path: str) -> None:
+    """Like E19: a last slash or a symbolic link in the configuration is no missing mount."""
+    tree: dict[str, str | bytes] = {INFO: line("/scratch"), "/scratch/file": ""}
+    host = plant(tree | {"/data": "-> /scratch", "/links/again": "-> ../data"})
+    assert list(mount(host, paths=(path,))) == []
+
+
+def test_a_loop_of_links_is_no_mount(plant: Plant) -> None:
+    host = plant({INFO: line("/", "ext4"), "/a": "-> /b", "/b": "-> /a"})
+    (found,) = mount(host, paths=("/a",))
+    assert found.code == "mount_absent"
+
+
+class AutomountingBelow(Host):
+    """A host whose automounter adds a mount below itself when its path is touched."""
+
+    def read(self, path: str | Path) -> str:
+        text = super().read(path)
+        self.path(INFO).write_text(text + line("/home/alice", "nfs4"))
+        return text
+
+
+def test_a_mount_below_an_automounter_is_triggered_first(plant: Plant) -> None:
+    """Like E19: autofs's indirect map lists only /home until /home/alice is looked at."""
+    home = line("/home", "autofs", "/etc/auto.home", "rw,indirect")
+    planted = plant({INFO: home, "/home/alice/file": ""})
+    assert list(mount(AutomountingBelow(root=planted.root), paths=("/home/alice",))) == []
+
+
+def test_an_indirect_map_is_never_mounted_on_itself(plant: Plant) -> None:
+    """Like E19: an operator names /home, which autofs holds with an indirect map: nothing is missing."""
+    host = plant({INFO: line("/home", "autofs", "/etc/auto.home", "rw,fd=6,minproto=5,indirect"), "/home/x/f": ""})
+    assert list(mount(host, paths=("/home",))) == []
+
+
+def test_what_lies_there_instead_is_told(plant: Plant) -> None:
+    host = plant({INFO: line("/", "ext4") + line("/scratch", "tmpfs"), "/scratch/jobs/file": ""})
+    (found,) = mount(host, paths=("/scratch/jobs",))
+    assert found.message == "nothing is mounted here, it lies on /scratch (tmpfs)"
