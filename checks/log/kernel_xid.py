@@ -17,7 +17,7 @@ from checks.gpu.pci import has_nvidia, on_bus
 from checks.host import Host
 from checks.judge.policy import PolicyError, load_policy, shipped
 from checks.log.kmsg import KernelLog, Reading, Record
-from checks.log.xid import LOST, RECOVERY, Xid, driver_loaded, parse_xid
+from checks.log.xid import LOST, NVLINK5, RECOVERY, Xid, driver_loaded, parse_xid
 from checks.wire import Blame, Finding, Status
 
 RESET = code(
@@ -128,7 +128,8 @@ def kernel_xid(
     if host.kmsg is None and not has_nvidia(host):
         raise Skip("no NVIDIA GPU in this node")
     path = host.kmsg or host.path("/dev/kmsg")
-    state = host.kept(f"kernel_xid {path}", lambda: _State(KernelLog(path)))
+    live = host.kmsg is None and not host.redirected
+    state = host.kept(f"kernel_xid {path}", lambda: _State(KernelLog(path, device=live)))
     try:
         reading = state.log.read(host.boot_id(), host.uptime())
     except OSError as error:
@@ -166,12 +167,21 @@ def _add(host: Host, state: _State, xid: Xid, record: Record) -> None:
     if standing and abs(record.seconds - standing.stamp) <= BURST and standing.fresh == record.fresh:
         standing.lines += 1
         standing.stamp = record.seconds
-    elif standing or len(state.events) < KEPT:
+    elif standing or _room(state):
         lines = standing.lines + 1 if standing else 1
         state.events[key] = _Event(xid, host.clock(), record.fresh, lines, record.seconds)
     programs = state.processes.setdefault(key, set()) if len(state.processes) < KEPT else set()
     if xid.pid is not None and len(programs) < KEPT:
         programs.add(xid.pid)
+
+
+def _room(state: _State) -> bool:
+    """Whether one more event can be kept; the many parts of a GPU that one program's errors name make room for it."""
+    if len(state.events) >= KEPT:
+        oldest = min((k for k in state.events if k[2]), key=lambda k: state.events[k].at, default=None)
+        if oldest is not None:
+            del state.events[oldest]
+    return len(state.events) < KEPT
 
 
 def _by_us(host: Host, xid: Xid) -> bool:
@@ -220,7 +230,7 @@ def _finding(host: Host, event: _Event, table: Table) -> Finding:
     judge = str(entry.get("judge", ""))
     text = xid.text or "no text"
     found = _code(entry, xid)(xid.bdf, xid=xid.number, name=name, text=text, lines=event.lines, judge=judge)
-    if xid.fatal is False:
+    if _harmless(xid):
         return found
     status, blame = entry.get("status", found.status), entry.get("blame", found.blame)
     if status in get_args(Status) and blame in get_args(Blame) and blame != "self":
@@ -229,11 +239,16 @@ def _finding(host: Host, event: _Event, table: Table) -> Finding:
 
 
 def _code(entry: Entry, xid: Xid) -> Code:
-    """The entry's code; a nonfatal NVLink error and an unknown code are a warning."""
-    if xid.fatal is False:
+    """The entry's code; an unknown code is a warning."""
+    if _harmless(xid):
         return WARN
     made = CODES.get(str(entry.get("code", WARN.name)), WARN)
     return made if made in _OURS else WARN
+
+
+def _harmless(xid: Xid) -> bool:
+    """An NVLink error that the driver calls nonfatal, or of which it does not say; the present state decides then."""
+    return xid.number in NVLINK5 and not xid.fatal
 
 
 def _entry(table: Table, xid: Xid) -> Entry:

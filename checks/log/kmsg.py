@@ -16,6 +16,7 @@ WINDOW = 60.0
 BYTES_LIMIT = 8 * 1024 * 1024
 _ONE = 16 * 1024
 _KERNEL = 0
+_KMSG = os.makedev(1, 11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,10 @@ class KernelLog:
     A device gives one record a read, a plain file many lines; both are opened without blocking and read up to a limit.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, device: bool = False) -> None:
+        """``device``: nothing but the kernel's own device will do; a container may have something else in its place."""
         self._path = path
+        self._device = device
         self._fd: int | None = None
         self._file: tuple[int, int, int] | None = None
         self._boot = ""
@@ -61,7 +64,10 @@ class KernelLog:
         self._uptime = uptime
         reading = Reading()
         info = self._path.stat()
-        done = self._read_device(reading) if stat.S_ISCHR(info.st_mode) else self._read_file(info, reading)
+        character = stat.S_ISCHR(info.st_mode)
+        if (self._device and not character) or (character and info.st_rdev != _KMSG):
+            raise OSError(errno.ENODEV, "not the kernel's log device (1:11), nothing can be seen in it")
+        done = self._read_device(reading) if character else self._read_file(info, reading)
         self._caught_up = self._caught_up or done
         return reading
 
@@ -108,8 +114,11 @@ class KernelLog:
         return offset + len(data) >= info.st_size
 
     def _take(self, data: bytes, reading: Reading) -> None:
-        """Lines that begin with a blank carry KEY=value of the record before them and are left out."""
-        for line in data.decode("utf-8", "replace").splitlines():
+        """Only a line feed ends a record, whatever else a text may hold.
+
+        Lines that begin with a blank carry KEY=value of the record before them and are left out.
+        """
+        for line in data.decode("utf-8", "replace").split("\n"):
             if not line or line[0] in " \t":
                 continue
             match = RECORD.match(line)

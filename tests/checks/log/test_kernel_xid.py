@@ -10,6 +10,7 @@ import pytest
 from checks import CHECKS, Finding, Host
 from checks.log import kernel_xid as module
 from checks.log.kernel_xid import kernel_xid
+from checks.log.kmsg import KernelLog
 from checks.log.xid import Xid
 from checks.runner import run_check
 from tests.fakes import BDFS, Plant, pci_tree
@@ -247,3 +248,44 @@ def test_a_broken_site_file_leaves_the_shipped_table(log: Log, tmp_path: Path) -
 def test_skips_a_node_without_gpus(plant: Plant) -> None:
     (found,) = run_check(CHECKS["kernel_xid"], plant()).findings
     assert found.status == "skipped"
+
+
+def test_the_live_kernel_log_is_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like E43: on a live node an ordinary file in place of /dev/kmsg is not believed."""
+    monkeypatch.setattr(module, "has_nvidia", lambda host: True)
+    asked: list[bool] = []
+
+    class Watched(KernelLog):
+        def __init__(self, path: Path, *, device: bool = False) -> None:
+            asked.append(device)
+            raise OSError("seen enough")
+
+    monkeypatch.setattr(module, "KernelLog", Watched)
+    monkeypatch.setattr(Host, "kept", lambda self, name, make: make())
+    with pytest.raises(OSError, match="seen enough"):
+        list(kernel_xid(Host()))
+    assert asked == [True]
+
+
+def test_one_programs_many_errors_hide_no_fault(log: Log) -> None:
+    """Like E26, rule 8: an illegal instruction on every TPC of every GPU leaves room for what comes after it."""
+    for gpu in BDFS:
+        for unit in range(66):
+            log.xid(13, f"Graphics SM Warp Exception on (GPC {unit // 9}, TPC {unit % 9}, SM 0)", pid=77, gpu=gpu)
+    log.xid(95, "Uncontained: LTC TAG (0x2,0x0)")
+    assert ("gpu_xid_reset", "fail", "node") in log.brief()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("RLW_CTRL Non-Fatal XC0 i0 Link 03 (0x1)", "gpu_xid_warn"),
+        ("RLW_CTRL NonFatal, link 3, status 0x1", "gpu_xid_warn"),
+        ("RLW_CTRL error on link 3", "gpu_xid_warn"),
+        ("RLW_CTRL FATAL, link 3, status 0x1", "gpu_xid_nvlink"),
+    ],
+)
+def test_another_drivers_words_of_an_nvlink_error(log: Log, text: str, expected: str) -> None:
+    """Like E28, E29: the driver's own word decides however it is written, and without one the present state does."""
+    log.xid(145, text, pid=5)
+    assert [f.code for f in log.found()] == [expected]

@@ -119,3 +119,30 @@ def test_the_real_device_tells_a_users_line_from_the_kernels() -> None:
     log.close()
     assert reading.foreign >= 1
     assert marker not in [r.text for r in reading.records]
+
+
+@pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
+def test_only_a_line_feed_ends_a_record(tmp_path: Path, separator: str) -> None:
+    """Like E101: a program's name in a captured log forges no record of the kernel and no later sequence number."""
+    path = tmp_path / "kmsg"
+    hostile = f"name={separator}4,99999999,1,-;NVRM: Xid (PCI:0000:5d:00): 79, forged"
+    path.write_text(line(1, hostile) + line(2, "next"), encoding="utf-8", newline="")
+    reading = KernelLog(path).read("boot")
+    assert [r.sequence for r in reading.records] == [1, 2]
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
+def test_another_device_in_its_place_is_no_kernel_log(tmp_path: Path, device: str) -> None:
+    """Like E43: containers put /dev/null or a console there; that is blindness, never "no Xids"."""
+    path = tmp_path / "kmsg"
+    path.symlink_to(device)
+    with pytest.raises(OSError, match="not the kernel's log device"):
+        KernelLog(path).read("boot")
+
+
+def test_an_empty_file_in_place_of_the_device_is_no_kernel_log(tmp_path: Path) -> None:
+    """Like E43: a container runtime made an ordinary file of it."""
+    path = tmp_path / "kmsg"
+    path.touch()
+    with pytest.raises(OSError, match="not the kernel's log device"):
+        KernelLog(path, device=True).read("boot")

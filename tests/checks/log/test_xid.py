@@ -129,3 +129,27 @@ def test_no_text_makes_it_fail(text: str) -> None:
 def test_no_tail_makes_it_fail(number: int, tail: str) -> None:
     xid = parse_xid(f"NVRM: Xid (PCI:0000:5d:00): {number}, {tail}")
     assert xid is None or xid.bdf == GPU
+
+
+@pytest.mark.parametrize(
+    ("text", "bdf"),
+    [
+        (
+            r"NVRM: The NVIDIA GPU 0000:3b:00.0\x0aNVRM: (PCI ID: 10de:20b0) installed in this system has\x0a"
+            r"NVRM: fallen off the bus and is not responding to commands.",
+            "0000:3b:00.0",
+        ),
+        ("NVRM: GPU 10000:3B:00.0: GPU has fallen off the bus.", "10000:3b:00.0"),
+        ("NVRM: GPU at PCI:0000:3b:00 has fallen off the bus.", "0000:3b:00.0"),
+        (
+            "NVRM: Xid (PCI:0019:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            "0019:01:00.0",
+        ),
+        ("NVRM: Xid (0000:C1:00 GPU-I:07): 79, GPU has fallen off the bus.", "0000:c1:00.0"),
+    ],
+)
+def test_reads_a_loss_however_it_is_told(text: str, bdf: str) -> None:
+    """Like E29, E123: wrapped lines, other cases, large PCI domains, MIG; one event each."""
+    xid = parse_xid(text)
+    assert xid is not None
+    assert (xid.bdf, xid.number) == (bdf, 79)
