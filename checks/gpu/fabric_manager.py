@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from checks.declare import Skip, check, code
 from checks.gpu.pci import pci_switches
 from checks.host import Host
+from checks.net.ports import switch_managers
 from checks.system.units import unit_state
 from checks.wire import Finding
 
@@ -26,18 +27,18 @@ ABSENT = code(
     "fabric_manager_absent",
     "warn",
     "config",
-    "node has {switches} NVSwitches and no unit {unit}",
+    "node has {switches} devices of NVSwitches and no unit {unit}",
     explain="It may run in a container or on the switch trays; gpu_fabric judges what comes of it.",
 )
 
 
 @check(lane="system", interval=120, timeout=3.0, codes=(DOWN, STARTING, ABSENT))
 def fabric_manager(host: Host) -> Iterator[Finding]:
-    """State of the fabric manager's unit; without an NVSwitch on the PCI bus it is irrelevant and may well fail.
+    """State of the fabric manager's unit; without an NVSwitch, or what manages one, it is irrelevant and may fail.
 
     Confirm by hand: ``systemctl status nvidia-fabricmanager``.
     """
-    switches = pci_switches(host)
+    switches = [*pci_switches(host), *switch_managers(host)]
     if not switches:
         raise Skip("no NVSwitch in this node")
     state = unit_state(host, UNIT)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from checks.declare import Skip, check, code
 from checks.host import Host
-from checks.net.ports import Port, dead_adapters, has_adapter, ports, without_verbs
+from checks.net.ports import INFINIBAND, Port, dead_adapters, has_adapter, ports, without_verbs
 from checks.wire import Finding
 
 DOWN = code(
@@ -111,10 +111,11 @@ def ib_port(
     """State and rate of each port: ``expected`` by name (``mlx5_0/1``), or ``count`` of them, at ``min_gbps`` Gb/s.
 
     A port that was never up needs one of these before it is a fault; one that was up and went down always is.
-    Virtual functions, the adapter of the default route and ``ignore`` (adapters or ports) are left out.
+    Left out are ``ignore`` (adapters or ports), virtual functions, what manages an NVSwitch, and the adapter of the
+    default route, unless it is InfiniBand (then the jobs use it too) or expected by name.
     Confirm by hand: ``ibstat``.
     """
-    seen = [p for p in ports(host) if p.name not in ignore and p.name.partition("/")[0] not in ignore]
+    seen = [p for p in ports(host) if _counts(p, expected, ignore)]
     dead = [bdf for bdf in dead_adapters(host) if bdf not in ignore]
     if not seen and not dead and not count and not expected:
         raise Skip("no RDMA adapter in this node")
@@ -135,6 +136,13 @@ def ib_port(
     yield from _dead(readable, dead, count)
     yield from (NO_VERBS(name) for name in without_verbs(host) if name not in ignore)
     yield from _quality(memory, readable, min_gbps, host.clock())
+
+
+def _counts(port: Port, expected: Sequence[str], ignore: Sequence[str]) -> bool:
+    """Whether a port is the jobs'."""
+    if port.name in ignore or port.name.partition("/")[0] in ignore:
+        return False
+    return not port.management or port.layer == INFINIBAND or port.name in expected
 
 
 def _new_boot(memory: _Memory, boot: str) -> None:
@@ -177,7 +185,7 @@ def _dead(seen: Sequence[Port], dead: Sequence[str], count: int) -> Iterator[Fin
 def _quality(memory: _Memory, seen: Sequence[Port], min_gbps: int, now: float) -> Iterator[Finding]:
     for port in seen:
         if port.up:
-            if port.rate < min_gbps and port.layer != "other":
+            if 0 < port.rate < min_gbps and port.layer != "other":
                 yield SLOW(port.name, rate=port.rate, min_gbps=min_gbps)
             ago = now - memory.down_at.get(port.name, -STICKY)
             if ago < STICKY:

@@ -125,7 +125,7 @@ def test_virtual_functions_are_left_out(plant: Plant) -> None:
 def test_the_management_adapter_is_left_out(plant: Plant) -> None:
     """E73: the adapter of the default route is not the jobs'."""
     device = "-> ../../../bus/pci/devices/0000:81:00.0"
-    tree = hcas(1) | port("mlx5_9/1", POLLING)
+    tree = hcas(1) | port("mlx5_9/1", POLLING, layer="Ethernet")
     tree |= {
         "/sys/bus/pci/devices/0000:81:00.0/class": "0x020000\n",
         "/sys/class/infiniband/mlx5_9/device": device,
