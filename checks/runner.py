@@ -19,9 +19,23 @@ CHECK_ERROR = code(
     "check {check} failed to look: {error}",
     explain="Nodevet could not look. It says nothing about the node. Read the agent's log and report the defect.",
 )
-NEEDS_ROOT = code("needs_root", "skipped", "self", "needs root")
-NO_ROOT = code("no_root", "unknown", "self", "check {check} needs root and the agent is not root")
-NOT_APPLICABLE = code("not_applicable", "skipped", "config", "{reason}")
+NEEDS_ROOT = code(
+    "needs_root", "skipped", "self", "needs root", explain="Do: run `nodevet check` as root to have this asked, too."
+)
+NO_ROOT = code(
+    "no_root",
+    "unknown",
+    "self",
+    "check {check} needs root and the agent is not root",
+    explain="Do: start the agent by its systemd unit, which runs it as root.",
+)
+NOT_APPLICABLE = code(
+    "not_applicable",
+    "skipped",
+    "config",
+    "{reason}",
+    explain="This node has nothing of the kind. Where it should: `nodevet profile show` says what was expected.",
+)
 FINDINGS_LIMIT = 1000
 
 

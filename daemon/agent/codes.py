@@ -28,7 +28,12 @@ STATE_DIR_FAILED = code(
     explain="The disk is full, read-only or broken for us. Decisions stand; reports are kept in memory.",
 )
 REPORTS_LOST = code(
-    "reports_lost", "unknown", "self", "{count} reports were dropped, limits of memory and disk reached"
+    "reports_lost",
+    "unknown",
+    "self",
+    "{count} reports were dropped, limits of memory and disk reached",
+    explain="The central service was not reached for so long that the oldest reports had to go. Decisions stand. "
+    "Do: see why it is not reached (`nodevet status`, the agent's log).",
 )
 CONFIG_BROKEN = code(
     "config_broken",
@@ -42,15 +47,30 @@ CONFIG_KEPT = code(
     "unknown",
     "self",
     "new configuration was not taken over, the former stays in force: {error}",
+    explain="Do: `nodevet config check`, mend what it names, reload the agent.",
 )
 NO_NAME = code(
     "node_name_unknown",
     "unknown",
     "self",
     "node's or cluster's name is not set: [agent] node and cluster, SLURMD_NODENAME, or the first hook tell it",
+    explain="Nothing is reported or drained under a guessed name. Do: set node under [agent] in nodevet.toml.",
 )
-SECOND_AGENT = code("agent_predecessor", "unknown", "self", "an earlier agent still listened, pid {pid}")
-LANES_LOST = code("lanes_lost", "unknown", "self", "{error}")
+SECOND_AGENT = code(
+    "agent_predecessor",
+    "unknown",
+    "self",
+    "an earlier agent still listened, pid {pid}",
+    explain="This agent answers the hooks now. Do: look at the earlier process; it may wait inside a hung call.",
+)
+LANES_LOST = code(
+    "lanes_lost",
+    "unknown",
+    "self",
+    "{error}",
+    explain="The process that makes the workers ended, so no check can be asked; jobs are admitted and the agent "
+    "starts itself again. Do: look for the out-of-memory killer in the kernel log.",
+)
 GPU_MAP_UNKNOWN = code(
     "job_gpus_unknown",
     "unknown",

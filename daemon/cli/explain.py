@@ -28,7 +28,8 @@ def explain(ctx: click.Context, name: str, as_json: bool) -> None:
       nodevet explain gpu_driver_hung
       nodevet explain ib_port
     """
-    import daemon.lanes.codes  # noqa: F401 - declares the codes of the lanes
+    import daemon.agent.codes
+    import daemon.lanes.codes  # noqa: F401 - both declare codes of our own trouble
     from checks import CODES
     from checks.catalog import load
 

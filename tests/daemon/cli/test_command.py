@@ -139,6 +139,13 @@ def test_policy_validate_knows_the_codes(tmp_path: Path) -> None:
     assert done.returncode == 1 and "did you mean 'gpu_lost'" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["reports_lost", "lane_busy", "mount_hung"])
+def test_explain_knows_what_is_said_about_ourselves_too(name: str, tmp_path: Path) -> None:
+    shown = nodevet("explain", name, config=write_config(tmp_path / "nodevet.toml"))
+    assert shown.returncode == 0, shown.stderr
+    assert "Do:" in shown.stdout or "says nothing about the node" in shown.stdout
+
+
 def test_explain_shows_the_rule_in_force_with_its_origin(tmp_path: Path) -> None:
     (tmp_path / "policy.d").mkdir()
     (tmp_path / "policy.d/site.toml").write_text('version = "site"\n[codes.gpu_lost]\nprolog = "admit"\n')
