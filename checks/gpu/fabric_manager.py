@@ -27,7 +27,7 @@ ABSENT = code(
     "fabric_manager_absent",
     "warn",
     "config",
-    "node has {switches} devices of NVSwitches and no unit {unit}",
+    "node has {switches} devices of NVSwitches and unit {unit} is {load}",
     explain="It may run in a container or on the switch trays; gpu_fabric judges what comes of it.",
 )
 
@@ -42,9 +42,9 @@ def fabric_manager(host: Host) -> Iterator[Finding]:
     if not switches:
         raise Skip("no NVSwitch in this node")
     state = unit_state(host, UNIT)
-    if state.load == "not-found":
-        yield ABSENT("node", switches=len(switches), unit=UNIT)
-    elif state.active in ("activating", "reloading"):
-        yield STARTING("node", unit=UNIT, active=state.active, sub=state.sub)
+    if state.load in ("not-found", "masked") and state.active != "active":
+        yield ABSENT("node", switches=len(switches), unit=UNIT, load=state.load)
+    elif state.starting:
+        yield STARTING("node", unit=UNIT, **state.words)
     elif state.active != "active":
-        yield DOWN("node", unit=UNIT, active=state.active, sub=state.sub)
+        yield DOWN("node", unit=UNIT, **state.words)

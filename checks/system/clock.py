@@ -65,15 +65,15 @@ def clock(host: Host, *, warn_offset: float = 1.0, fail_offset: float = 60.0) ->
 
 
 def _tracking(text: str) -> tuple[float, str] | None:
-    """Offset and leap status of ``chronyc -c tracking``: 14 comma-separated fields, the last is the status."""
+    """Offset and leap status of ``chronyc -c tracking``: 14 comma-separated fields or more, the 14th is the status."""
     fields = text.strip().split("\n")[0].split(",")
-    if len(fields) != _FIELDS:
+    if len(fields) < _FIELDS:
         return None
     try:
         offset = abs(float(fields[_OFFSET]))
     except ValueError:
         return None
-    return (offset, fields[-1].strip()) if math.isfinite(offset) else None
+    return (offset, fields[_FIELDS - 1].strip()) if math.isfinite(offset) else None
 
 
 def _judge(offset: float, leap: str, warn_offset: float, fail_offset: float) -> Finding:

@@ -24,10 +24,18 @@ ABSENT = code(
     "unit {unit} is not installed here",
     explain="An absent unit is a matter of the profile, not a failed one. Do: install it or take it off the list.",
 )
+MASKED = code(
+    "service_masked",
+    "warn",
+    "config",
+    "unit {unit} is masked, expected active",
+    explain="Somebody switched it off for good: no failure of the node. Do: `systemctl unmask <unit>`, or take it off "
+    "the list.",
+)
 UNASKED = code("service_unasked", "unknown", "self", "unit {unit} could not be asked about: {error}")
 
 
-@check(lane="system", interval=120, timeout=5.0, codes=(FAILED, STARTING, ABSENT, UNASKED))
+@check(lane="system", interval=120, timeout=5.0, codes=(FAILED, STARTING, ABSENT, MASKED, UNASKED))
 def services(host: Host, *, units: tuple[str, ...] = ()) -> Iterator[Finding]:
     """State of each of ``units``; none is required unless the profile or the site names it.
 
@@ -43,7 +51,9 @@ def services(host: Host, *, units: tuple[str, ...] = ()) -> Iterator[Finding]:
             continue
         if state.load == "not-found":
             yield ABSENT(unit, unit=unit)
-        elif state.active in ("activating", "reloading"):
-            yield STARTING(unit, unit=unit, active=state.active, sub=state.sub)
+        elif state.starting:
+            yield STARTING(unit, unit=unit, **state.words)
+        elif state.active != "active" and state.load == "masked":
+            yield MASKED(unit, unit=unit)
         elif state.active != "active":
-            yield FAILED(unit, unit=unit, active=state.active, sub=state.sub)
+            yield FAILED(unit, unit=unit, **state.words)

@@ -9,14 +9,27 @@ from checks.host import Host
 
 PROPERTIES = "LoadState,ActiveState,SubState"
 
+BOOTED = "/run/systemd/system"
+"""Exists where systemd is the first process; a container may have systemctl and nothing that answers it."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnitState:
-    """``load`` is loaded or not-found, ``active`` active, failed, ..., ``sub`` the finer word."""
+    """``load`` is loaded, masked or not-found, ``active`` active, failed, ..., ``sub`` the finer word."""
 
     load: str
     active: str
     sub: str
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is on its way; one that ended and waits for systemd to start it again is not."""
+        return self.active in ("activating", "reloading", "refreshing") and not self.sub.startswith("auto-restart")
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The evidence: what a unit that cannot be loaded is, is told too."""
+        return {"active": self.active, "sub": self.sub if self.load == "loaded" else f"{self.sub}, {self.load}"}
 
 
 def unit_state(host: Host, unit: str) -> UnitState:
@@ -25,6 +38,10 @@ def unit_state(host: Host, unit: str) -> UnitState:
         text = host.run(["systemctl", "show", "-p", PROPERTIES, unit])
     except FileNotFoundError as error:
         raise Skip("no systemd on this node") from error
+    except OSError as error:
+        if not host.redirected and not host.path(BOOTED).exists():
+            raise Skip("systemd does not run this node") from error
+        raise
     fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     try:
         return UnitState(*(fields[name] for name in PROPERTIES.split(",")))

@@ -146,7 +146,9 @@ def test_a_fabric_may_still_start_after_boot(plant: Plant) -> None:
         ("loaded", "failed", "failed", ["fabric_manager_down"]),
         ("loaded", "inactive", "dead", ["fabric_manager_down"]),
         ("loaded", "activating", "start", ["fabric_manager_starting"]),
+        ("loaded", "activating", "auto-restart", ["fabric_manager_down"]),
         ("not-found", "inactive", "dead", ["fabric_manager_absent"]),
+        ("masked", "inactive", "dead", ["fabric_manager_absent"]),
     ],
 )
 def test_the_fabric_manager_must_run_beside_switches(

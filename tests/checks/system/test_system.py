@@ -6,6 +6,7 @@ import pytest
 
 from checks import CHECKS, Finding, Host
 from checks.runner import run_check
+from checks.system import units
 from checks.system.clock import clock
 from checks.system.memory import memory
 from checks.system.services import services
@@ -80,14 +81,20 @@ def test_asks_the_kernel_of_this_very_machine() -> None:
         ("loaded", "active", "running", None),
         ("loaded", "failed", "failed", ("service_failed", "fail", "node")),
         ("loaded", "inactive", "dead", ("service_failed", "fail", "node")),
-        ("loaded", "activating", "auto-restart", ("service_starting", "warn", "node")),
+        ("loaded", "activating", "start", ("service_starting", "warn", "node")),
+        ("loaded", "refreshing", "refresh", ("service_starting", "warn", "node")),
+        ("loaded", "activating", "auto-restart", ("service_failed", "fail", "node")),
+        ("loaded", "activating", "auto-restart-queued", ("service_failed", "fail", "node")),
+        ("bad-setting", "inactive", "dead", ("service_failed", "fail", "node")),
+        ("masked", "inactive", "dead", ("service_masked", "warn", "config")),
+        ("masked", "active", "running", None),
         ("not-found", "inactive", "dead", ("service_absent", "skipped", "config")),
     ],
 )
 def test_judges_a_service(
     plant: Plant, load: str, active: str, sub: str, expected: tuple[str, str, str] | None
 ) -> None:
-    """E22: an absent unit is no failed unit."""
+    """E22: an absent or masked unit is no failed unit; one that ends over and over is."""
     host = plant({UNIT.format("munge.service"): f"LoadState={load}\nActiveState={active}\nSubState={sub}\n"})
     found = [(f.code, f.status, f.blame) for f in services(host, units=("munge.service",))]
     assert found == ([expected] if expected else [])
@@ -108,3 +115,34 @@ def test_one_unanswered_service_hides_no_other(plant: Plant) -> None:
 def test_no_service_is_required_by_default(plant: Plant) -> None:
     """E22: a default that demands docker drains every node at first run."""
     assert only(plant(), "services").status == "skipped"
+
+
+def test_a_unit_that_cannot_be_loaded_says_so(plant: Plant) -> None:
+    host = plant({UNIT.format("a.service"): "LoadState=bad-setting\nActiveState=inactive\nSubState=dead\n"})
+    (found,) = services(host, units=("a.service",))
+    assert found.message == "unit a.service is inactive (dead, bad-setting), expected active"
+
+
+class Unbooted(Host):
+    """A container with systemctl in it: nothing answers it, and systemd does not run the node."""
+
+    def run(self, argv: object, *, timeout: float = 2.0) -> str:
+        raise OSError("command systemctl ended with 1: b'System has not been booted with systemd as init system'")
+
+
+def test_a_container_with_systemctl_has_no_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like E22: what cannot be asked here is no failed service and no defect of ours to report."""
+    monkeypatch.setattr(units, "BOOTED", "/nonexistent/systemd")
+    assert only(Unbooted(), "services", units=("munge.service",)).status == "skipped"
+
+
+def test_a_systemd_that_does_not_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "BOOTED", "/")
+    found = only(Unbooted(), "services", units=("munge.service",))
+    assert (found.code, found.status, found.blame) == ("service_unasked", "unknown", "self")
+
+
+def test_later_chrony_may_tell_more(plant: Plant) -> None:
+    """Like E118: fields added behind the fourteenth change nothing."""
+    (found,) = clock(plant({CHRONY: tracking("300.0").rstrip() + ",0.1,more\n"}))
+    assert (found.code, found.evidence["leap"]) == ("clock_off", "Normal")
