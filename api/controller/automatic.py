@@ -99,7 +99,7 @@ class Look:
     async def at(self, node: str) -> None:
         """Drain this node if everybody allows it."""
         core = self.core
-        decision = judge_now(core, self.failing[node], core.clock())
+        decision = judge_now(core, self._of_this_boot(node, self.failing[node]), core.clock())
         if decision.wanted != "drain":
             return
         if await asyncio.to_thread(believed, core, node, decision):
@@ -111,10 +111,17 @@ class Look:
             await asyncio.to_thread(_denied, core, node, decision, ruling)
             return
         findings = await asyncio.to_thread(core.store.current_findings, core.cluster, node)
-        if judge_now(core, findings, core.clock()).wanted != "drain":
+        decision = judge_now(core, self._of_this_boot(node, findings), core.clock())
+        if decision.wanted != "drain":
             return
         await drain_node(core, node, decision, findings)
         self.tally = await asyncio.to_thread(_tally, core, self.failing)
+
+    def _of_this_boot(self, node: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """What was seen before the node came up as it is now may be what it was rebooted for."""
+        state = self.core.view.states.get(node)
+        up = state.boot_time if state is not None else None
+        return tuple(f for f in timed(findings) if up is None or (f.observed_at is not None and f.observed_at >= up))
 
 
 async def drain_node(

@@ -10,13 +10,19 @@ from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+# More than all threads that read pages, write reports and work for the controller: none waits for another's connection.
+CONNECTIONS = 16
+CONNECTIONS_MORE = 64
+
 
 class Database:
     """Hands out short transactions; ``begin`` for writing, ``read`` for reading."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+        self.engine = create_engine(
+            url, pool_pre_ping=not url.startswith("sqlite"), pool_size=CONNECTIONS, max_overflow=CONNECTIONS_MORE
+        )
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self._writer = threading.Lock()
         if self.is_sqlite:

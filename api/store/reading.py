@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -113,9 +114,10 @@ def all_current(
     return [_with_node(r, finding_of(r)) for r in connection.execute(query.limit(limit))]
 
 
-def all_failing(connection: Connection, cluster: str) -> dict[str, tuple[Finding, ...]]:
-    """Findings that fail, by node."""
-    query = select(findings).where(findings.c.status == "fail", findings.c.cluster == cluster)
+def all_failing(connection: Connection, cluster: str, stricter: Sequence[str] = ()) -> dict[str, tuple[Finding, ...]]:
+    """Findings that fail, by node; ``stricter``: codes that fail by policy whatever their check says of them."""
+    by_policy = and_(findings.c.code.in_(stricter), findings.c.status.not_in(("ok", "skipped")))
+    query = select(findings).where(or_(findings.c.status == "fail", by_policy), findings.c.cluster == cluster)
     failing: dict[str, list[Finding]] = {}
     for row in connection.execute(query.order_by(findings.c.node, findings.c.code, findings.c.target)):
         failing.setdefault(row.node, []).append(finding_of(row))

@@ -111,7 +111,8 @@ class Store:
     def all_failing(self, cluster: str) -> dict[str, tuple[Finding, ...]]:
         """Findings that fail, by node, for the controller."""
         with self.database.read() as connection:
-            return reading.all_failing(connection, cluster)
+            stricter = [code for code, rule in self.policy.codes.items() if rule.status == "fail"]
+            return reading.all_failing(connection, cluster, stricter)
 
     def changes(self, cluster: str, node: str, before: int | None = None, limit: int = 100) -> list[ChangeView]:
         """The node's history, the newest first."""

@@ -34,7 +34,7 @@ BIG: dict[str, str] = {
     "surrogate": '"\\ud800"',
     "pair": '"\\ud83d\\ude00"',
     "lines": '"a\\r\\nb\\u2028c\\u202e"',
-    "markup": "\"<script>alert(1)</script>' OR 1=1 --\"",
+    "markup": '"<script>alert(1)</script>\' OR 1=1 --"',
     "empty": '""',
     "large": '"' + "x" * 30_000 + '"',
     "date": '"2026-12-01T09:00:00"',
@@ -147,13 +147,20 @@ SECRET = "nvt_" + "0123abcd" + "S" * 43
 
 @pytest.mark.parametrize(
     "header_value",
-    [f"Bearer {SECRET}", SECRET, f"Basic {SECRET}", f"bearer  {SECRET}  ", f"Bearer {SECRET}\u00e9", "Bearer " + "x" * 9000],
+    [
+        f"Bearer {SECRET}",
+        SECRET,
+        f"Basic {SECRET}",
+        f"bearer  {SECRET}  ",
+        f"Bearer {SECRET}\u00e9",
+        "Bearer " + "S" * 9000,
+    ],
 )
 def test_a_secret_reaches_neither_log_nor_audit(
     real: Bench, app: TestClient, header_value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    answer = app.get("/api/v1/nodes", headers={"Authorization": header_value.encode("latin-1")})  # type: ignore[dict-item]
+    answer = app.get("/api/v1/nodes", headers={b"Authorization": header_value.encode("latin-1")})
     assert answer.status_code in (401, 429)
     kept = caplog.text + answer.text + str([a.detail + a.subject + a.actor for a in real.store.audit_log()])
     assert SECRET not in kept and "S" * 20 not in kept

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from checks.judge.guard import GuardLimits
+from checks.judge.policy import merge, read_pack
 from slurm.reason import Owner, owner_of, parse
 from slurm.state import Reason
-from tests.api.controller.fake_slurm import bench
+from tests.api.controller.fake_slurm import POLICY_TEXT, bench
 
 
 def test_a_lost_gpu_drains_its_idle_node_with_part_and_code_in_the_reason(tmp_path: Path) -> None:
@@ -192,3 +193,27 @@ def test_an_intent_that_a_crash_left_behind_is_settled(tmp_path: Path) -> None:
         b.offset = timedelta()
         last = b.core.records.last("sim", "n2")
         assert last and last.state == "failed"
+
+
+def test_what_was_seen_before_a_reboot_drains_nothing_after_it(tmp_path: Path) -> None:
+    """E05: an administrator rebooted the node for the fault; it must not be drained for it once it is back."""
+    with bench(tmp_path) as b:
+        b.slurm.table["n2"] = replace(b.slurm.table["n2"], flags=frozenset({"REBOOT_ISSUED"}))
+        b.report("n2", b.lost(observed_at=b.now() - timedelta(seconds=300)))
+        asyncio.run(b.tick())
+        back = replace(b.slurm.table["n2"], flags=frozenset(), boot_time=b.now() - timedelta(seconds=60))
+        b.slurm.table["n2"] = back
+        asyncio.run(b.tick())
+        assert b.slurm.writes == []
+        b.report("n2", b.lost())
+        asyncio.run(b.tick())
+        assert [w[:2] for w in b.slurm.writes] == [("drain", "n2")]
+
+
+def test_a_warning_that_the_sites_policy_calls_a_fault_drains_too(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+        stricter = merge([("test", read_pack(POLICY_TEXT + '[codes.hot]\nstatus = "fail"\n', "test"))])
+        b.core.policy = b.store.policy = stricter
+        b.report("n2", b.lost(status="warn", code="hot"))
+        asyncio.run(b.tick())
+        assert [w[:2] for w in b.slurm.writes] == [("drain", "n2")]

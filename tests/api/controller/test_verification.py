@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -198,3 +199,22 @@ def test_a_fault_that_is_back_ends_an_open_question(tmp_path: Path) -> None:
         asyncio.run(story())
         record = b.core.records.open_drains("sim")["n2"]
         assert (record.state, record.order_id) == ("drained", None)
+
+
+def test_a_node_that_slurm_does_not_hear_is_not_given_back(tmp_path: Path) -> None:
+    """Its slurmd is gone: a resume would only take Slurm's own DOWN away for a moment."""
+    with bench(tmp_path, verify_rounds=1) as b:
+        drained(b, b.lost())
+
+        async def story() -> None:
+            note = await ordered(b)
+            b.report("n2", b.fine(), occasion="manual", notes=(note,))
+            state = b.slurm.table["n2"]
+            b.slurm.table["n2"] = replace(state, base="DOWN", flags=state.flags | {"NOT_RESPONDING"})
+            await b.tick()
+            assert b.slurm.table["n2"].drained
+            b.slurm.table["n2"] = state
+            await b.tick()
+
+        asyncio.run(story())
+        assert not b.slurm.table["n2"].out_of_service
