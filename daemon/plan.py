@@ -9,6 +9,7 @@ from typing import Any
 from checks import Check
 from checks.catalog import load
 from checks.profile import Profile, typed_options
+from daemon import sitechecks
 from daemon.config import CheckSettings, Config
 
 STALE_ROUNDS = 2
@@ -58,6 +59,10 @@ def plan(config: Config, profile: Profile, *, gres: int | None = None) -> tuple[
         promised = {"gres": gres} if gres is not None and "gres" in declared.options else {}
         settings = {**promised, **profile.checks.get(name, {}), **site.options}
         options = typed_options(name, settings, where=f"profile {profile.name}")
+        if name == sitechecks.NAME:
+            for own, given, interval, timeout in sitechecks.executables(declared, options, site.interval):
+                made.append(Instance(f"{name}:{own}", declared, given, f"{declared.lane}:{own}", interval, timeout))
+            continue
         made.extend(_split(declared, options, site))
     return tuple(made)
 

@@ -1,0 +1,1 @@
+"""Checks that the site brings along as executables."""
