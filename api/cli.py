@@ -108,7 +108,12 @@ def db() -> None:
 @db.command("upgrade")
 @located
 def db_upgrade(config: Path | None, db: str | None) -> None:
-    """Bring the schema up to this release; one transaction, nothing on failure."""
+    """Bring the schema up to this release; one transaction, nothing on failure.
+
+    \b
+    Example:
+      runuser -u nodevet-server -- nodevet db upgrade
+    """
     from api.store.migrate import head, upgrade
 
     with spoken(), _database(config, db, create=None) as database:
@@ -119,7 +124,12 @@ def db_upgrade(config: Path | None, db: str | None) -> None:
 @db.command("check")
 @located
 def db_check(config: Path | None, db: str | None) -> None:
-    """Say whether this release can work with the database."""
+    """Say whether this release can work with the database.
+
+    \b
+    Example:
+      nodevet db check --db sqlite:////var/lib/nodevet-server/server.db
+    """
     from api.store.migrate import head
 
     with spoken(), _database(config, db, create=False):
@@ -143,7 +153,13 @@ def token() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Write the secret there (0600, must not exist).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def token_create(config: Path | None, db: str | None, out: Path | None, as_json: bool, **given: Any) -> None:
-    """Make a token and print its secret, which is shown this once."""
+    """Make a token and print its secret, which is shown this once.
+
+    \b
+    Examples:
+      nodevet token create --role operator --label alice --expires 90d
+      nodevet token create --role agent --cluster gpu1 --node gpu017 --out ./gpu017.token
+    """
     from api.tokens_cli import create
 
     with spoken(), _database(config, db, create=True) as database:
@@ -154,7 +170,12 @@ def token_create(config: Path | None, db: str | None, out: Path | None, as_json:
 @located
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def token_list(config: Path | None, db: str | None, as_json: bool) -> None:
-    """Show tokens without their secrets."""
+    """Show tokens without their secrets.
+
+    \b
+    Example:
+      nodevet token list
+    """
     from api.tokens_cli import show
 
     with spoken(), _database(config, db, create=False) as database:
@@ -165,7 +186,12 @@ def token_list(config: Path | None, db: str | None, as_json: bool) -> None:
 @located
 @click.argument("prefix")
 def token_revoke(config: Path | None, db: str | None, prefix: str) -> None:
-    """End the token whose number or prefix is PREFIX."""
+    """End the token whose number or prefix is PREFIX.
+
+    \b
+    Example:
+      nodevet token revoke 17
+    """
     from api.tokens_cli import revoke
 
     with spoken(), _database(config, db, create=False) as database:

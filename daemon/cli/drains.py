@@ -59,6 +59,8 @@ def drain(
       nodevet drain gpu017 "fan 3 is noisy, ticket 4711"
       nodevet drain gpu[001-032] "firmware update" --dry-run
     """
+    if not reason.strip():
+        raise click.UsageError("reason is empty: say why, for whoever reads sinfo -R")
     with service(ctx, **where) as client:
         rows = _rows(client.post("drains/preview", {"nodes": hostlist, "verb": "drain"}, dict[str, object]))
         if not dry_run:

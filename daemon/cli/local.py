@@ -33,7 +33,7 @@ def get(path: str, resource: str, *, timeout: float = 5.0) -> bytes:
         body = answer.read(ANSWER_LIMIT)
     except (OSError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Unreachable(f"agent at {path}: {why}") from error
+        raise Unreachable(f"no agent answers at {path}: {why}") from error
     finally:
         connection.close()
     if answer.status == 403:

@@ -83,10 +83,10 @@ def service(ctx: click.Context, **options: str | None) -> Iterator[Central]:
         finally:
             client.close()
     except Silent as error:
-        raise Unreachable(f"central service {where.url} is not reached: {error}") from error
+        raise Unreachable(f"central service is not reached: {error}") from error
     except TokenRefused as error:
         hint = "" if where.token else "; set NODEVET_TOKEN or --token-file"
-        raise NotAllowed(f"central service {where.url}: {error}{hint}") from error
+        raise NotAllowed(f"central service: {error}{hint}") from error
     except (ServiceRefused, BadAnswer) as error:
         raise Refused(f"central service: {error}") from error
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -18,6 +20,7 @@ from deploy.simcluster.host import UnknownFault
 from deploy.simcluster.lab_ground import LabError, cannot_run
 
 CURRENT = Path("/run/nodevet-sim")
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LABEL = "SIMULATED hardware: real Slurm, server and agents over generated hosts"
 
 
@@ -58,6 +61,9 @@ def demo(nodes: int, once: bool, keep: bool, as_json: bool) -> None:
         if not once and result.passed:
             _stay(cluster)
     finally:
+        for number in ENDING:
+            # A second Ctrl-C must not end the ending.
+            signal.signal(number, signal.SIG_IGN)
         _say("ending every process of the cluster …")
         cluster.stop()
         if keep or not result.passed:
@@ -73,6 +79,8 @@ def demo(nodes: int, once: bool, keep: bool, as_json: bool) -> None:
 def _stay(cluster: SimCluster) -> None:
     """Print the addresses and wait for Ctrl-C."""
     _say("\nAll steps came out right. The cluster stays up until Ctrl-C. Look around in another terminal:")
+    if path := path_to_nodevet():
+        _say(f"  export PATH={path}:$PATH")
     _say(f"  central service   {cluster.url}/api/v1/nodes (documentation at {cluster.url}/api/v1/docs)")
     _say(f"  export SLURM_CONF={cluster.lab.conf} NODEVET_SERVER={cluster.url}")
     _say(f"  export NODEVET_TOKEN=$(cat {cluster.base}/server/admin.token)")
@@ -89,7 +97,12 @@ def _stay(cluster: SimCluster) -> None:
 @click.option("--interval", default=15.0, show_default=True, help="Seconds between two looks at a host.")
 @json_option
 def up(nodes: int, interval: float, as_json: bool) -> None:
-    """Bring a cluster up in the background; `nodevet sim down` ends it."""
+    """Bring a cluster up in the background; `nodevet sim down` ends it.
+
+    \b
+    Example:
+      nodevet sim up --nodes 8
+    """
     _insist_possible()
     if CURRENT.exists():
         raise Refused(f"a cluster is up in {CURRENT.read_text().strip()}: nodevet sim down first")
@@ -115,7 +128,12 @@ def up(nodes: int, interval: float, as_json: bool) -> None:
 @click.option("--dir", "folder", metavar="DIR", help="Another cluster than the one that `sim up` made.")
 @click.option("--keep", is_flag=True, help="Keep the files.")
 def down(folder: str | None, keep: bool) -> None:
-    """End every process of the cluster and remove its files."""
+    """End every process of the cluster and remove its files.
+
+    \b
+    Example:
+      nodevet sim down
+    """
     cluster = _attached(folder)
     cluster.stop()
     if not keep:
@@ -147,7 +165,7 @@ def inject(folder: str | None, listed: bool, fault: str | None, node: str | None
         made = _host(cluster, node).inject(fault, **dict(_word(word) for word in target))
     except UnknownFault as error:
         raise Refused(str(error)) from error
-    click.echo(f"{node}: {made.name} {made.target} (simulated)")
+    click.echo(f"{node}: {made.name} {_target(made.target)} (simulated)")
 
 
 @sim.command()
@@ -155,9 +173,26 @@ def inject(folder: str | None, listed: bool, fault: str | None, node: str | None
 @click.argument("node")
 @click.argument("fault", required=False)
 def heal(folder: str | None, node: str, fault: str | None) -> None:
-    """Take a fault of NODE away, or all of them."""
+    """Take a fault of NODE away, or all of them.
+
+    \b
+    Examples:
+      nodevet sim heal n3
+      nodevet sim heal n3 gpu_lost
+    """
     for gone in _host(_attached(folder), node).heal(fault):
-        click.echo(f"{node}: {gone.name} {gone.target} healed (simulated)")
+        click.echo(f"{node}: {gone.name} {_target(gone.target)} healed (simulated)")
+
+
+def path_to_nodevet() -> str:
+    """The folder of this very command, where the shell's PATH leads to none or another."""
+    here = Path(sys.executable).parent
+    found = shutil.which("nodevet")
+    return "" if found and Path(found).parent == here else str(here)
+
+
+def _target(words: Mapping[str, object]) -> str:
+    return " ".join(f"{key}={value}" for key, value in words.items()) or "node"
 
 
 def _word(text: str) -> tuple[str, str | int | float]:
@@ -197,12 +232,16 @@ def _insist_possible() -> None:
 
 
 def _end_on_term() -> None:
-    """A TERM ends the demo as Ctrl-C does, so that nothing is left running."""
+    """TERM and a closed terminal end the demo as Ctrl-C does, so that nothing is left running.
+
+    So does INT where a shell script started it in the background and had INT ignored.
+    """
 
     def interrupted(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupted)
+    for number in ENDING:
+        signal.signal(number, interrupted)
 
 
 def _say(text: str) -> None:

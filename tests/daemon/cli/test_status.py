@@ -62,8 +62,8 @@ def test_shows_what_the_agent_says(tmp_path: Path) -> None:
         (_http(403, b"not for you\n"), 77, "not for you"),
         (_http(404, b"no such thing"), 1, "404"),
         (_http(200, b"[1]"), 1, "not what was expected"),
-        (b"garbage\r\n\r\n", 69, "agent at"),
-        (b"", 69, "agent at"),
+        (b"garbage\r\n\r\n", 69, "no agent answers at"),
+        (b"", 69, "no agent answers at"),
     ],
 )
 def test_says_what_is_wrong(tmp_path: Path, answer: bytes, code: int, words: str) -> None:
