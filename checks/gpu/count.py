@@ -63,11 +63,20 @@ NO_NODE = code(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The three ways of counting; ``nvml`` is None where the driver did not say."""
+    """The three ways of counting; ``nvml`` is None where the driver did not say.
+
+    ``elsewhere``: GPUs that another kernel driver holds, for a virtual machine or a screen; they do not count.
+    """
 
     pci: tuple[PciDevice, ...]
     minors: tuple[int, ...]
     nvml: tuple[Gpu, ...] | None
+    elsewhere: tuple[PciDevice, ...] = ()
+
+    def lacking(self) -> str:
+        """What is missing, in words."""
+        held = [f"{d.bdf} (bound to {d.driver})" for d in self.elsewhere]
+        return ", ".join([*self.missing(), *held]) or "unknown"
 
     def missing(self) -> list[str]:
         """PCI ids that the driver does not list; without its answer those that are dead."""
@@ -108,8 +117,8 @@ def gpu_count(host: Host, *, expected: int = 0, gres: int = 0) -> Iterator[Findi
         raise Skip("no NVIDIA GPU in this node")
     if expected and gres and expected != gres:
         yield CONFLICT("node", profile=expected, gres=gres)
-    gpus = tuple(d for d in pci_gpus(host) if d.driver in ("", "nvidia"))
-    seen = _Seen(gpus, device_minors(host), _nvml_gpus(host))
+    ours, elsewhere = tuple(d for d in pci_gpus(host) if d.ours), tuple(d for d in pci_gpus(host) if not d.ours)
+    seen = _Seen(ours, device_minors(host), _nvml_gpus(host), elsewhere)
     if not wanted and seen.nvml is None and not seen.missing():
         raise Skip("the driver does not open and no GPU is expected")
     if not wanted and seen.found():
@@ -127,7 +136,7 @@ def _nvml_gpus(host: Host) -> tuple[Gpu, ...] | None:
 def _judge(host: Host, seen: _Seen, wanted: int) -> Iterator[Finding]:
     found, missing = seen.found(), seen.missing()
     # An open driver that lists none, beside a bus that can be read, is a sign; so are switches that are still there.
-    sign = missing or pci_switches(host) or (seen.nvml is not None and functions(host))
+    sign = missing or seen.elsewhere or pci_switches(host) or (seen.nvml is not None and functions(host))
     if found == 0 and not sign:
         if wanted:
             yield NO_SIGN("node", expected=wanted)
@@ -140,7 +149,7 @@ def _judge(host: Host, seen: _Seen, wanted: int) -> Iterator[Finding]:
             pci=len(seen.pci),
             nvml="no answer" if seen.nvml is None else len(seen.nvml),
             nodes=len(seen.minors),
-            missing=", ".join(missing) or "unknown",
+            missing=seen.lacking(),
         )
         return
     if seen.nvml is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.gpu.nvml import LIBRARIES
-from checks.gpu.pci import has_nvidia
+from checks.gpu.nvml import LIBRARIES, empty_library
+from checks.gpu.pci import has_nvidia, pci_gpus
 from checks.gpu.values import Fault, NvmlError
 from checks.host import Host
 from checks.wire import Finding
@@ -24,8 +25,9 @@ NOT_LOADED = code(
     "gpu_driver_not_loaded",
     "fail",
     "node",
-    "kernel driver is not loaded, {expected} GPUs expected",
-    explain="Confirm: `lsmod | grep nvidia`, `dmesg | grep -i nvrm`. Do: load or install the driver.",
+    "kernel driver is not loaded, {expected} GPUs expected{held}",
+    explain="Confirm: `lsmod | grep nvidia`, `lspci -k -d 10de:`, `dmesg | grep -i nvrm`. Do: load or install the "
+    "driver; take the GPUs from a driver that holds them instead (nouveau, vfio-pci).",
 )
 LIBRARY = code(
     "gpu_driver_library",
@@ -51,6 +53,9 @@ VERSION = code(
     explain="The node runs another driver than its profile says. Do: bring it to the fleet's version when idle.",
 )
 
+NEEDED = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")
+"""Libraries that programs load beside the one we ask; an interrupted installation leaves them with 0 bytes."""
+
 
 @check(
     lane="nvml",
@@ -73,6 +78,10 @@ def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[
     except NvmlError as error:
         yield _judge(host, error, expected)
         return
+    empty = empty_library(host, NEEDED)
+    if empty:
+        yield LIBRARY("node", error=empty)
+        return
     module = _module(host)
     library = next((v for v in (driver, _installed(host, module)) if module and v and v != module), "")
     if library:
@@ -90,12 +99,18 @@ def _judge(host: Host, error: NvmlError, expected: int) -> Finding:
     if fault is Fault.LIBRARY_NOT_FOUND and (_loaded(host) or expected):
         return LIBRARY("node", error=str(error), module=module)
     if fault is Fault.DRIVER_NOT_LOADED and expected:
-        return NOT_LOADED("node", expected=expected)
+        return NOT_LOADED("node", expected=expected, held=_held(host))
     if fault in (Fault.LIBRARY_NOT_FOUND, Fault.DRIVER_NOT_LOADED):
         raise Skip("a GPU is present, its driver is not installed and the profile expects none")
     if fault is Fault.NO_PERMISSION:
         return NO_PERMISSION("node", error=str(error))
     return UNANSWERED("node", error=str(error))
+
+
+def _held(host: Host) -> str:
+    """Which other drivers hold the GPUs."""
+    others = Counter(d.driver for d in pci_gpus(host) if not d.ours)
+    return "".join(f", {count} bound to {name}" for name, count in sorted(others.items()))
 
 
 def _module(host: Host) -> str:

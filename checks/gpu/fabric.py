@@ -32,6 +32,7 @@ GRACE = 300.0
 """Seconds after boot in which the fabric may still be starting."""
 
 _STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
+_RACK = ("GB200", "GB300")
 _TRUE = 1
 _BITS = ((0, "bandwidth degraded"), (2, "route recovery in progress"), (6, "access timeout recovery"))
 
@@ -55,12 +56,23 @@ def gpu_fabric(host: Host, *, clique: bool = False) -> Iterator[Finding]:
         fabric = ask(nvml.fabric, gpu, trouble)
         if fabric is None or fabric.state == 0:
             continue
-        yield from _judge(gpu.target, fabric, age, clique)
+        if fabric.state not in _STATES:
+            yield GPU_UNANSWERED(gpu.target, question="fabric", error=f"state {fabric.state} is not known to us")
+            continue
+        yield from _judge(gpu.target, fabric, age, _lacking(fabric, clique, gpu.name))
     yield from trouble
 
 
-def _judge(target: str, fabric: Fabric, age: float | None, clique: bool) -> Iterator[Finding]:
-    state = _STATES.get(fabric.state, str(fabric.state))
+def _lacking(fabric: Fabric, clique: bool, name: str) -> str:
+    """What a GPU of a rack has none of; one made for racks needs a cluster's UUID without any profile too."""
+    if clique and not fabric.clique:
+        return "clique id"
+    rack = clique or any(made in name for made in _RACK)
+    return "cluster UUID" if rack and not fabric.cluster.strip("0") else ""
+
+
+def _judge(target: str, fabric: Fabric, age: float | None, lacking: str) -> Iterator[Finding]:
+    state = _STATES[fabric.state]
     if fabric.state != 3:
         if age is not None and age < GRACE:
             yield STARTING(target, state=state, age=age)
@@ -68,8 +80,8 @@ def _judge(target: str, fabric: Fabric, age: float | None, clique: bool) -> Iter
             yield NOT_READY(target, state=state)
     elif fabric.status != 0:
         yield FAILED(target, status=fabric.status)
-    elif clique and not (fabric.clique and fabric.cluster.strip("0")):
-        yield NO_CLIQUE(target, lacking="clique id" if not fabric.clique else "cluster UUID")
+    elif lacking:
+        yield NO_CLIQUE(target, lacking=lacking)
     else:
         yield from _health(target, fabric.health)
 

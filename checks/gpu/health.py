@@ -81,7 +81,14 @@ STAYS = 30.0
 
 _ACTIONS: dict[int, Code] = {1: RESET, 2: REBOOT, 3: P2P, 4: DRAIN_RESET, 5: IMEX, 6: RESET, 7: REBOOT}
 _NAMES = {1: "reset", 2: "reboot", 3: "drain P2P", 4: "drain and reset", 5: "recover IMEX", 6: "bus reset", 7: "reboot"}
-_ALIKE = (Fault.GPU_IS_LOST, Fault.UNKNOWN, Fault.TIMEOUT, Fault.OTHER)
+_ALIKE = (
+    Fault.GPU_IS_LOST,
+    Fault.UNKNOWN,
+    Fault.TIMEOUT,
+    Fault.OTHER,
+    Fault.INSUFFICIENT_POWER,
+    Fault.IRQ_ISSUE,
+)
 
 
 @check(
@@ -100,10 +107,10 @@ def gpu_health(host: Host) -> Iterator[Finding]:
     """
     nvml = opened(host)
     gpus = nvml.gpus()
-    dead = {d.bdf for d in pci_gpus(host) if d.dead}
+    dead = {d.bdf for d in pci_gpus(host) if d.dead and d.ours}
     named = _named(host, gpus)
     asked = {g.index: _basics(nvml, g) for g in gpus}
-    faults = {index: fault for index, (fault, _) in asked.items()}
+    faults = {index: answer[0] for index, answer in asked.items()}
     alike = len(gpus) > 1 and len(set(faults.values())) == 1 and faults[gpus[0].index] in _ALIKE
     waiting = host.kept("gpu_health", dict[str, tuple[float, int]])
     for gpu in gpus:
@@ -117,7 +124,7 @@ def gpu_health(host: Host) -> Iterator[Finding]:
             yield LOST(target, sign="its PCI configuration reads all ones", uuid=gpu.uuid, index=gpu.index)
         elif fault in _ALIKE:
             siblings = sum(f not in _ALIKE for f in faults.values())
-            yield _doubtful(host, waiting, gpu, target, fault, alike=alike, siblings=siblings)
+            yield _doubtful(host, waiting, gpu, target, fault, asked[gpu.index][1], alike=alike, siblings=siblings)
         else:
             waiting.pop(target, None)
             yield from _answered(gpu, target, *asked[gpu.index])
@@ -136,23 +143,28 @@ def _named(host: Host, gpus: Sequence[Gpu]) -> dict[int, str]:
     return named
 
 
-def _basics(nvml: Nvml, gpu: Gpu) -> tuple[Fault | None, int]:
-    """The first fault that a basic question meets, and the recovery action; what is not supported is none."""
+def _basics(nvml: Nvml, gpu: Gpu) -> tuple[Fault | None, str, int]:
+    """The first fault that a basic question meets, in words too, and the recovery action; not supported is no fault."""
     action = 0
     if gpu.fault is not None:
-        return gpu.fault, action
+        return gpu.fault, str(gpu.fault), action
     try:
         action = nvml.recovery_action(gpu)
     except NvmlError as error:
         if error.fault is not Fault.NOT_SUPPORTED:
-            return error.fault, action
+            return error.fault, _sign(error), action
     for question in (nvml.ecc, nvml.remap, nvml.temperature):
         try:
             question(gpu)
         except NvmlError as error:
             if error.fault is not Fault.NOT_SUPPORTED:
-                return error.fault, action
-    return None, action
+                return error.fault, _sign(error), action
+    return None, "", action
+
+
+def _sign(error: NvmlError) -> str:
+    """The driver's own words where we have none."""
+    return str(error) if error.fault is Fault.OTHER else str(error.fault)
 
 
 def _doubtful(
@@ -161,12 +173,12 @@ def _doubtful(
     gpu: Gpu,
     target: str,
     fault: Fault | None,
+    sign: str,
     *,
     alike: bool,
     siblings: int,
 ) -> Finding:
     """A lost GPU is lost; any other doubt needs time and siblings that answer; all alike proves nothing."""
-    sign = str(fault)
     if alike:
         return UNSURE(target, sign=sign, why="all GPUs alike and the PCI bus does not confirm it", uuid=gpu.uuid)
     if fault is Fault.GPU_IS_LOST:
@@ -179,7 +191,7 @@ def _doubtful(
     return UNSURE(target, sign=sign, why=f"for {seconds:.0f} of {STAYS:.0f} s", uuid=gpu.uuid)
 
 
-def _answered(gpu: Gpu, target: str, fault: Fault | None, action: int) -> Iterator[Finding]:
+def _answered(gpu: Gpu, target: str, fault: Fault | None, sign: str, action: int) -> Iterator[Finding]:
     """What a GPU that answers wants: its explicit fault, and its recovery action."""
     if fault is Fault.RESET_REQUIRED and not action:
         yield RESET(target, sign="the driver says so", uuid=gpu.uuid)
@@ -188,7 +200,7 @@ def _answered(gpu: Gpu, target: str, fault: Fault | None, action: int) -> Iterat
     elif fault is Fault.NO_PERMISSION:
         yield NO_PERMISSION(target)
     elif fault not in (None, Fault.RESET_REQUIRED):
-        yield UNSURE(target, sign=str(fault), why="not an answer about the GPU")
+        yield UNSURE(target, sign=sign, why="not an answer about the GPU")
     if action:
         # An action newer than we are holds new work as a reset would.
         made = _ACTIONS.get(action, RESET)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,13 +64,22 @@ def _preload(path: Path) -> None:
 
 def _refuse_empty(host: Host) -> None:
     """An empty driver library is the fault itself; the loader would only say "not found"."""
-    for folder in LIBRARIES:
-        path = host.path(f"{folder}/libnvidia-ml.so.1")
-        try:
-            if path.stat().st_size == 0:
-                raise NvmlError(Fault.LIBRARY_NOT_FOUND, f"driver library {folder}/libnvidia-ml.so.1 has 0 bytes")
-        except OSError:
-            continue
+    empty = empty_library(host, ("libnvidia-ml.so.1",))
+    if empty:
+        raise NvmlError(Fault.LIBRARY_NOT_FOUND, empty)
+
+
+def empty_library(host: Host, names: Sequence[str]) -> str:
+    """Says which of the driver's libraries has 0 bytes in one folder and is whole in no other; empty when none."""
+    for name in names:
+        sizes = {}
+        for folder in LIBRARIES:
+            path = host.path(f"{folder}/{name}")
+            with suppress(OSError):
+                sizes[f"{folder}/{name}"] = path.stat().st_size
+        if sizes and not any(sizes.values()):
+            return f"driver library {next(iter(sizes))} has 0 bytes"
+    return ""
 
 
 @contextmanager

@@ -23,6 +23,11 @@ class PciDevice:
     dead: bool
     driver: str = ""
 
+    @property
+    def ours(self) -> bool:
+        """Whether no other kernel driver holds it, such as vfio-pci or nouveau."""
+        return self.driver in ("", "nvidia")
+
 
 def pci_gpus(host: Host) -> tuple[PciDevice, ...]:
     """NVIDIA functions of class 03xx (display, 3D controller), virtual functions left out."""

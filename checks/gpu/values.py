@@ -11,8 +11,10 @@ class Fault(Enum):
 
     NOT_SUPPORTED = 3
     NO_PERMISSION = 4
+    INSUFFICIENT_POWER = 8
     DRIVER_NOT_LOADED = 9
     TIMEOUT = 10
+    IRQ_ISSUE = 11
     LIBRARY_NOT_FOUND = 12
     CORRUPTED_INFOROM = 14
     GPU_IS_LOST = 15
@@ -23,7 +25,7 @@ class Fault(Enum):
     UNKNOWN = 999
 
     def __str__(self) -> str:
-        return self.name.lower().replace("_", " ")
+        return "an error unknown to us" if self is Fault.OTHER else self.name.lower().replace("_", " ")
 
     @classmethod
     def of(cls, number: int) -> Fault:
