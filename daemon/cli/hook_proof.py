@@ -41,21 +41,27 @@ def prove(directory: Path, slurm_conf: Path, node: str, *, required: bool = Fals
 
 
 def _program(path: Path) -> Proof:
+    trouble = distrust(path)
+    return Proof(str(path), "wrong" if trouble else "ok", trouble or f"mode {stat.S_IMODE(path.lstat().st_mode):04o}")
+
+
+def distrust(path: Path) -> str:
+    """Why Slurm should not run the program at ``path`` as root, or cannot; empty when it may."""
     try:
         seen = path.lstat()
+        if not stat.S_ISREG(seen.st_mode):
+            return "not a regular file"
+        if not seen.st_mode & stat.S_IXUSR:
+            return f"mode {stat.S_IMODE(seen.st_mode):04o} is not executable"
+        if why := _writable(seen):
+            return why
+        for parent in path.parents:
+            above = parent.stat()
+            if (why := _writable(above)) and not above.st_mode & stat.S_ISVTX:
+                return f"directory {parent} {why}"
     except OSError as error:
-        return Proof(str(path), "wrong", error.strerror or str(error))
-    trouble = _writable(seen)
-    if not stat.S_ISREG(seen.st_mode):
-        trouble = "not a regular file"
-    elif not seen.st_mode & stat.S_IXUSR:
-        trouble = f"mode {stat.S_IMODE(seen.st_mode):04o} is not executable"
-    for parent in path.parents if not trouble else ():
-        above = parent.stat()
-        if (why := _writable(above)) and not above.st_mode & stat.S_ISVTX:
-            trouble = f"directory {parent} {why}"
-            break
-    return Proof(str(path), "wrong" if trouble else "ok", trouble or f"mode {stat.S_IMODE(seen.st_mode):04o}")
+        return error.strerror or str(error)
+    return ""
 
 
 def _writable(seen: os.stat_result) -> str:

@@ -1,0 +1,1 @@
+"""What will bite on this machine is looked for without changing anything."""

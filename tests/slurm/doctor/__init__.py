@@ -1,0 +1,1 @@
+"""Tests of the advice on the running Slurm."""
