@@ -53,9 +53,9 @@ class Mount:
 
 
 def mounts(host: Host) -> dict[str, Mount]:
-    """Mount point -> what is mounted there last, which is what a process sees."""
-    found = {}
-    for line in _text(host).splitlines():
+    """Mount point -> what is mounted there last, which is what a process sees; a cut or garbled list = ValueError."""
+    found, text = {}, _text(host)
+    for line in text.split("\n"):
         left, _, right = line.partition(" - ")
         before, after = left.split(), right.split(" ")
         if len(before) < 6 or len(after) < 3:
@@ -63,6 +63,8 @@ def mounts(host: Host) -> dict[str, Mount]:
         options = set(before[5].split(",")) | set(after[2].split(","))
         where = _plain(before[4])
         found[where] = Mount(where, after[0], _plain(after[1]), "ro" in options, "indirect" in options)
+    if not found or not text.endswith("\n"):
+        raise ValueError(f"list of mounts is cut or garbled: {len(text)} characters, {len(found)} mounts")
     return found
 
 

@@ -120,7 +120,7 @@ def _module(host: Host) -> str:
     except (OSError, IndexError):
         return ""
     words = first.split()
-    return next((w for w in words if w[0].isdigit() and "." in w), "")
+    return next((w for w in words if w[0].isdecimal() and "." in w), "")
 
 
 def _loaded(host: Host) -> bool:
@@ -148,5 +148,5 @@ def _installed(host: Host, module: str) -> str:
         link = host.path(f"{folder}/libnvidia-ml.so.1")
         if link.is_symlink():
             found.append(link.readlink().name.partition(".so.")[2])
-    versions = [v for v in found if v[:1].isdigit() and "." in v]
+    versions = [v for v in found if v[:1].isdecimal() and "." in v]
     return module if module in versions else next(iter(versions), "")

@@ -30,9 +30,16 @@ ABSENT = code(
     "node has {switches} devices of NVSwitches and unit {unit} is {load}",
     explain="It may run in a container or on the switch trays; gpu_fabric judges what comes of it.",
 )
+UNASKED = code(
+    "fabric_manager_unasked",
+    "unknown",
+    "self",
+    "unit {unit} could not be asked about: {error}",
+    explain="systemd did not answer. It says nothing about the node. Confirm: `systemctl status nvidia-fabricmanager`.",
+)
 
 
-@check(lane="system", interval=120, timeout=3.0, codes=(DOWN, STARTING, ABSENT))
+@check(lane="system", interval=120, timeout=3.0, codes=(DOWN, STARTING, ABSENT, UNASKED))
 def fabric_manager(host: Host) -> Iterator[Finding]:
     """State of the fabric manager's unit; without an NVSwitch, or what manages one, it is irrelevant and may fail.
 
@@ -41,7 +48,11 @@ def fabric_manager(host: Host) -> Iterator[Finding]:
     switches = [*pci_switches(host), *switch_managers(host)]
     if not switches:
         raise Skip("no NVSwitch in this node")
-    state = unit_state(host, UNIT)
+    try:
+        state = unit_state(host, UNIT)
+    except (OSError, ValueError) as error:
+        yield UNASKED("node", unit=UNIT, error=str(error))
+        return
     if state.load in ("not-found", "masked") and state.active != "active":
         yield ABSENT("node", switches=len(switches), unit=UNIT, load=state.load)
     elif state.starting:

@@ -95,6 +95,6 @@ def _uid(status: str) -> int | None:
     """Real uid of a process, from the line "Uid: real effective saved fs"."""
     for line in status.splitlines():
         words = line.split()
-        if words[:1] == ["Uid:"] and len(words) > 1 and words[1].isdigit():
+        if words[:1] == ["Uid:"] and len(words) > 1 and words[1].isdecimal():
             return int(words[1])
     return None

@@ -60,7 +60,7 @@ def on_bus(host: Host, bdf: str) -> bool | None:
 def device_minors(host: Host) -> tuple[int, ...]:
     """Minors of the device nodes /dev/nvidia<minor>."""
     names = [p.name.removeprefix("nvidia") for p in host.glob("/dev/nvidia[0-9]*")]
-    return tuple(sorted(int(n) for n in names if n.isdigit()))
+    return tuple(sorted(int(n) for n in names if n.isdecimal()))
 
 
 def _dead(host: Host, bdf: str) -> bool:

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from checks.declare import clean
 from checks.gpu.pci import pci_gpus, pci_switches
 from checks.host import Host
 from checks.pci import driver, functions
 
 MELLANOX = "15b3"
+_STATES = frozenset({"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"})
 INFINIBAND = "InfiniBand"
 _LAYERS = (INFINIBAND, "Ethernet")
 _SWITCH_MANAGER = b"SW_MNG"
@@ -51,7 +53,7 @@ def ports(host: Host) -> list[Port]:
     for adapter in _adapters(host):
         serves = _device(adapter) in management
         try:
-            numbers = sorted(p for p in (adapter / "ports").iterdir() if p.name.isdigit())
+            numbers = sorted(p for p in (adapter / "ports").iterdir() if p.name.isdecimal())
         except OSError as error:
             found.append(Port(f"{adapter.name}/?", error=error.strerror or str(error), management=serves))
             continue
@@ -99,10 +101,12 @@ def _port(host: Host, name: str, path: Path) -> Port:
     except OSError as error:
         unsupported = error.errno == errno.EINVAL
         return Port(name, error=error.strerror or str(error), unsupported=unsupported)
+    if state not in _STATES:
+        return Port(name, error=f"state {clean(state, 32)!r} is not known to us")
     layer = _optional(host, path / "link_layer")
     downed = _optional(host, path / "counters" / "link_downed")
     known = layer if layer in _LAYERS else ("" if layer is None else "other")
-    return Port(name, state, physical, rate, known, int(downed) if downed and downed.isdigit() else None)
+    return Port(name, state, physical, rate, known, int(downed) if downed and downed.isdecimal() else None)
 
 
 def _word(text: str) -> str:

@@ -51,7 +51,7 @@ def _figures(text: str) -> dict[str, int]:
     for line in text.splitlines():
         name, _, value = line.partition(":")
         number = value.split()[:1]
-        if number and number[0].isdigit():
+        if number and number[0].isdecimal():
             figures[name] = int(number[0])
     if not figures.get("MemTotal"):
         raise ValueError("/proc/meminfo has no MemTotal")

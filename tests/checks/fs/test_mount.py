@@ -152,3 +152,10 @@ def test_what_lies_there_instead_is_told(plant: Plant) -> None:
     host = plant({INFO: line("/", "ext4") + line("/scratch", "tmpfs"), "/scratch/jobs/file": ""})
     (found,) = mount(host, paths=("/scratch/jobs",))
     assert found.message == "nothing is mounted here, it lies on /scratch (tmpfs)"
+
+
+@pytest.mark.parametrize("text", ["", "garbage\n", "\xff\x00\n", line("/home") + line("/scratch")[:40]])
+def test_a_cut_list_of_mounts_is_our_trouble(plant: Plant, text: str) -> None:
+    """Like E23: what cannot be read to its end says of no mount that it is missing."""
+    (found,) = run_check(CHECKS["mount"], plant({INFO: text}), {"paths": ("/scratch",)}).findings
+    assert (found.status, found.blame) == ("unknown", "self")

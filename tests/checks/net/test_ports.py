@@ -118,3 +118,16 @@ def test_spellings_of_a_rate(plant: Plant, rate: str, expected: list[tuple[str, 
     """Like E76: a rate that is not told is no slow one."""
     host = plant(port("mlx5_0/1", (*UP[:2], rate)))
     assert brief(list(ib_port(host, count=1, min_gbps=100))) == expected
+
+
+@pytest.mark.parametrize("state", ["", "garbage", "-1", "²³", "9" * 400, "6: HIBERNATING"])
+def test_a_state_that_we_do_not_know_is_no_fault(plant: Plant, state: str) -> None:
+    """Like E76: a file cut short or a word of a later kernel is unknown, and the port counts as there."""
+    host = plant(hcas(2, mlx5_1=(state, *UP[1:])))
+    (found,) = ib_port(host, count=2)
+    assert (found.target, found.code, found.status) == ("mlx5_1/1", "ib_port_unreadable", "unknown")
+
+
+def test_a_counter_in_other_digits_is_no_number(plant: Plant) -> None:
+    host = plant(hcas(1) | {"/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed": "²³\n"})
+    assert list(ib_port(host, count=1)) == []
