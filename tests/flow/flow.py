@@ -121,6 +121,8 @@ class Flow:
         states = self.lab.states()
         for name, state in states.items():
             ours = self.patient and self.lab.node_reason(name).startswith(OURS)
+            if ours and any(d.node == name and "nodevet resume" in d.exit for d in self.drains()):
+                self.cluster.post("drains/resume", {"nodes": name, "verify": True})
             if not ours and state.rstrip("*") in {"drain", "drained", "down"}:
                 self.lab.run(["scontrol", "update", f"nodename={name}", "state=resume"], check=False)
         return len(states) == len(self.names) and set(states.values()) == {"idle"}
