@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checks import Host
 from checks.profile import match_profile, profiles
-from slurm.gres import GresError, gpu_files
+from slurm.gres import GresError, promised_gpus
 
 LANE = "ground"
 FUNCTION = "daemon.identify:look"
@@ -31,7 +31,7 @@ def look(host: Host, profile_dir: str, gres_conf: str, node: str) -> dict[str, o
 def _gres(path: str, node: str, troubles: list[str]) -> int | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return len(gpu_files(file.read(GRES_LIMIT), node)) or None
+            return promised_gpus(file.read(GRES_LIMIT), node)
     except FileNotFoundError:
         return None
     except (OSError, GresError) as error:

@@ -21,6 +21,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _INDICES = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _SETTING = re.compile(r'([A-Za-z]+)=("[^"]*"|\S+)')
 _MINOR = re.compile(r"([0-9]{1,7})$")
+_NO_GPU = ("nvidia-cap", "renderD", "card")
 
 
 class GresError(ValueError):
@@ -57,22 +58,35 @@ def gpu_files(gres_conf: str, node: str, *, gres: str | None = None) -> tuple[st
     22.05: slurm.conf's order of types, within a type gres.conf's); without it such a node raises GresError.
     """
     lines = list(_gpu_lines(gres_conf, node))
-    if len({type_ for type_, _ in lines}) > 1 or len(_gpu_types(gres)) > 1:
+    if len({type_ for type_, _, _ in lines}) > 1 or len(_gpu_types(gres)) > 1:
         order = _gpu_types(gres)
-        for type_, _ in lines:
+        for type_, _, _ in lines:
             if type_ not in order:
                 raise GresError(f"gres.conf: place of GPU type {type_} of node {node} among {list(order)} is not known")
         lines.sort(key=lambda line: order.index(line[0]))
-    files = tuple(file for _, found in lines for file in found)
-    if len(set(files)) != len(files):
+    whole = [file for _, found, parts in lines if not parts for file in found]
+    if len(set(whole)) != len(whole):
         raise GresError(f"gres.conf names a GPU file of node {node} twice")
-    return files
+    return tuple(file for _, found, _ in lines for file in found)
+
+
+def promised_gpus(gres_conf: str, node: str) -> int | None:
+    """Return how many GPUs gres.conf names by file for the node, None where it names none.
+
+    Of MIG devices it is their parents that count, however often each is named; what is only capabilities counts as
+    nothing. The order of types does not matter here.
+    """
+    files = {file for _, found, _ in _gpu_lines(gres_conf, node) for file in found if minor(file) is not None}
+    return len(files) or None
 
 
 def minor(file: str) -> int | None:
-    """Return the device minor that a file's name ends in: 3 for ``/dev/nvidia3``."""
+    """Return the device minor that a file's name ends in: 3 for ``/dev/nvidia3``.
+
+    The number of a MIG capability or of another maker's device is no such minor: None.
+    """
     match = _MINOR.search(file)
-    return int(match.group(1)) if match else None
+    return int(match.group(1)) if match and not file.rpartition("/")[2].startswith(_NO_GPU) else None
 
 
 def autodetect(gres_conf: str, node: str) -> str | None:
@@ -84,8 +98,11 @@ def autodetect(gres_conf: str, node: str) -> str | None:
     return found
 
 
-def _gpu_lines(gres_conf: str, node: str) -> Iterator[tuple[str | None, tuple[str, ...]]]:
-    """Yield type and files of each line that gives GPUs to the node."""
+def _gpu_lines(gres_conf: str, node: str) -> Iterator[tuple[str | None, tuple[str, ...], bool]]:
+    """Yield type and files of each line that gives GPUs to the node, and whether they are parts (MIG) of them.
+
+    The MultipleFiles of a line are one MIG device: the GPU that it is a part of stands for it.
+    """
     total = 0
     for settings in _conf_lines(gres_conf):
         if settings.get("name", "").lower() != "gpu" or not _for_node(settings, node):
@@ -95,8 +112,11 @@ def _gpu_lines(gres_conf: str, node: str) -> Iterator[tuple[str | None, tuple[st
         total += len(files)
         if total > MAX_FILES:
             raise GresError(f"gres.conf names more than {MAX_FILES} GPU files for node {node}")
+        parts = "file" not in settings
+        if parts:
+            files = tuple(file for file in files if minor(file) is not None)[:1] or files[:1]
         if files:
-            yield settings.get("type"), files
+            yield settings.get("type"), files, parts
 
 
 def _gpu_types(gres: str | None) -> tuple[str | None, ...]:

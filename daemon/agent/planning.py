@@ -21,7 +21,7 @@ from daemon.agent.schedule import Schedule
 from daemon.config import Config, ConfigError, load_config
 from daemon.lanes import LaneError, LanePool
 from daemon.plan import Instance, plan
-from slurm.gres import gpu_files
+from slurm.gres import promised_gpus
 
 log = logging.getLogger(__name__)
 GROUND_LIMIT = 3.0
@@ -97,7 +97,7 @@ class Planning:
     def _promised(self) -> int | None:
         """How many GPUs gres.conf promises of this node, None when it names no files."""
         try:
-            return len(gpu_files(self._hooks.gres_conf, self._reporter.identity.node)) or None
+            return promised_gpus(self._hooks.gres_conf, self._reporter.identity.node)
         except ValueError as error:
             log.error("event=gres_conf_garbled error=%r", str(error))
             return None

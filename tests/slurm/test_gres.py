@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm.gres import Gres, GresError, autodetect, gpu_count, gpu_files, minor, parse_gres
+from slurm.gres import Gres, GresError, autodetect, gpu_count, gpu_files, minor, parse_gres, promised_gpus
 
 
 @pytest.mark.parametrize(
@@ -140,3 +140,45 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             read(text)
         except GresError:
             continue
+
+
+CAPS = "/dev/nvidia-caps/nvidia-cap"
+
+
+@pytest.mark.parametrize(
+    ("conf", "promised"),
+    [
+        ("Name=gpu File=/dev/nvidia[0-7]\nName=shard Count=80\nName=mps Count=800\n", 8),
+        ("Name=gpu Type=a File=/dev/nvidia[0-3]\nName=gpu Type=b File=/dev/nvidia[4-7]\n", 8),
+        (f"Name=gpu Type=1g.5gb File={CAPS}[30,39,48,57,66,75,84]\nName=gpu Type=a100 File=/dev/nvidia1\n", 1),
+        (
+            f"Name=gpu Type=1g.5gb MultipleFiles=/dev/nvidia0,{CAPS}21,{CAPS}22\n"
+            f"Name=gpu Type=1g.5gb MultipleFiles=/dev/nvidia0,{CAPS}30,{CAPS}31\n"
+            "Name=gpu Type=a100 File=/dev/nvidia1\n",
+            2,
+        ),
+        (f"Name=gpu File={CAPS}[3,4]\n", None),
+        ("Name=gpu Type=mi300x File=/dev/dri/renderD[128-135]\n", None),
+        ("AutoDetect=nvml\n", None),
+        ("Name=gpu Type=h100 Count=8\n", None),
+    ],
+)
+def test_the_promise_is_of_whole_gpus(conf: str, promised: int | None) -> None:
+    """E48: fourteen MIG devices are no fourteen GPUs, and another maker's are not NVIDIA's."""
+    assert promised_gpus(conf, "n1") == promised
+
+
+@pytest.mark.parametrize("file", [f"{CAPS}3", "/dev/dri/renderD128", "/dev/dri/card1"])
+def test_a_capability_is_no_device_minor(file: str) -> None:
+    """E48, rule 6: nvidia-cap3 is not the GPU with minor 3, which may be another job's."""
+    assert minor(file) is None
+
+
+def test_a_mig_device_is_one_index_of_its_parent() -> None:
+    """E48, rule 6: the whole GPU behind two MIG devices has index 2, not 6."""
+    conf = (
+        f"Name=gpu MultipleFiles=/dev/nvidia0,{CAPS}21,{CAPS}22\n"
+        f"Name=gpu MultipleFiles=/dev/nvidia0,{CAPS}30,{CAPS}31\n"
+        "Name=gpu File=/dev/nvidia1\n"
+    )
+    assert gpu_files(conf, "n1") == ("/dev/nvidia0", "/dev/nvidia0", "/dev/nvidia1")
