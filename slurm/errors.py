@@ -10,6 +10,7 @@ SlurmError
  |- Timeout            a command did not end in time; `step` names it
  |- NoCommand          the command is not installed where we look
  |- Unsupported        the command of this release lacks what we asked of it
+ |   `- ReadOnly       this way of asking cannot change anything
  |- BadRequest         what we were asked to send could mean something else to Slurm
  `- BadAnswer          the answer could not be understood
 
@@ -64,6 +65,10 @@ class NoCommand(SlurmError):
 
 class Unsupported(SlurmError):
     """The command lacks an option or a plugin, such as JSON output."""
+
+
+class ReadOnly(Unsupported):
+    """The way we ask Slurm can read but change nothing, such as slurmrestd's API v0.0.38."""
 
 
 class BadRequest(SlurmError):
