@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from api.controller.belief import believed
 from api.controller.core import Core
@@ -23,6 +24,10 @@ from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
 AUTOMATIC = "ours-automatic"
+# What is said about a node lasts as long as its fault or its drain does; a report may come after what it is about.
+SETTLE_SECONDS = 120.0
+_WHILE_FAILING = ("permit_denied", "drain_failed")
+_WHILE_DRAINED = ("verify_silent", "resume_failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +82,17 @@ async def consider(core: Core) -> None:
             continue
         await core.spare(node, look.at(node))
     await asyncio.to_thread(core.notices.keep, _about_faults, look.denied, "no longer so")
+    holding = {(n, c) for n in failing for c in _WHILE_FAILING} | {(n, c) for n in opened for c in _WHILE_DRAINED}
+    about = partial(_named, (*_WHILE_FAILING, *_WHILE_DRAINED))
+    await asyncio.to_thread(core.notices.keep, about, holding, "no longer so", settle=SETTLE_SECONDS)
 
 
 def _tally(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) -> Tally:
     return Tally(fleet(core, failing), core.guard)
+
+
+def _named(codes: tuple[str, ...], key: tuple[str, str], _: str) -> bool:
+    return key[1] in codes
 
 
 def _about_faults(key: tuple[str, str], kind: str) -> bool:

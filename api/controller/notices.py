@@ -53,7 +53,11 @@ class Notices:
         self._close(node, code, why)
         self._said.pop((node, code), None)
 
-    def keep(self, of: Callable[[Key, str], bool], holding: Collection[Key], why: str) -> None:
-        """Close all problems for which ``of`` is true, by key and kind, and which do not hold any more."""
-        for key in [k for k, s in self._said.items() if of(k, s.kind) and k not in holding]:
+    def keep(self, of: Callable[[Key, str], bool], holding: Collection[Key], why: str, *, settle: float = 0.0) -> None:
+        """Close all problems for which ``of`` is true, by key and kind, and which do not hold any more.
+
+        What was said within the last ``settle`` seconds stays: its cause may be on its way to us yet.
+        """
+        before = time.monotonic() - settle
+        for key in [k for k, s in self._said.items() if of(k, s.kind) and k not in holding and s.at <= before]:
             self.over(*key, why)

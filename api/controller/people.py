@@ -52,7 +52,9 @@ def _plan(core: Core, name: str, verb: Verb, record: DrainRecord | None) -> Drai
         return _row(core, name, "refused", f"hands off: {state.hands_off}")
     owner = owner_of(state)
     if verb == "drain":
-        if owner in (None,):
+        if owner is Owner.OURS_AUTOMATIC and record is not None and _stands(state, record):
+            return _row(core, name, "planned", "would take over our own drain: then only a person ends it")
+        if owner is None:
             return _row(core, name, "planned", "would drain; running jobs end by themselves")
         return _row(core, name, "unchanged", f"out of service already, owner {owner.value if owner else '-'}")
     if owner is None:
@@ -60,6 +62,12 @@ def _plan(core: Core, name: str, verb: Verb, record: DrainRecord | None) -> Drai
     if owner not in (Owner.OURS_AUTOMATIC, Owner.PERSON_THROUGH_US) or record is None:
         return _row(core, name, "refused", _foreign(state, record))
     return _row(core, name, "planned", "would verify, then resume")
+
+
+def _stands(state: NodeState, record: DrainRecord) -> bool:
+    """Whether the record's own reason is the node's present one."""
+    ours = parse(state.reason.text) if state.reason else None
+    return ours is not None and ours.token == record.token
 
 
 def _foreign(state: NodeState, record: DrainRecord | None) -> str:
@@ -94,19 +102,24 @@ async def drain(core: Core, nodes: str, reason: str, actor: str) -> list[DrainRo
     rows = []
     for name in names:
         plan = _plan(core, name, "drain", opened.get(name))
-        rows.append(await _drain_one(core, name, reason, actor) if plan.outcome == "planned" else plan)
+        if plan.outcome == "planned":
+            plan = await _drain_one(core, name, reason, actor, opened.get(name))
+        rows.append(plan)
     await core.view.refresh()
     return rows
 
 
-async def _drain_one(core: Core, name: str, reason: str, actor: str) -> DrainRow:
+async def _drain_one(core: Core, name: str, reason: str, actor: str, former: DrainRecord | None) -> DrainRow:
     token = new_token()
+    # Taken over from us, the fault is still what the node must be free of before it goes back.
+    checks = former.checks if former is not None else ()
     new = NewDrain(
         cluster=core.cluster,
         node=name,
         owner=PERSON,
         actor=actor,
         codes=(),
+        checks=checks,
         token=token,
         step="person",
         reason=compose_person(reason, token=token),

@@ -100,8 +100,8 @@ class NewPermit:
 
 
 def new_token() -> str:
-    """Six hexadecimal digits that tie a reason in Slurm to a record here."""
-    return secrets.token_hex(3)
+    """Eight hexadecimal digits that tie a reason in Slurm to a record here; no two records may share them."""
+    return secrets.token_hex(4)
 
 
 class Records:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from api.controller import control
+from api.controller import automatic, control
 from api.controller.records import NewDrain, new_token
+from checks.judge.guard import GuardLimits
 from slurm.job import JobState
 from slurm.reason import compose
 from slurm.state import NodeState
@@ -277,3 +278,25 @@ def test_nodes_that_do_not_exist_yet_raise_no_ceiling(tmp_path: Path) -> None:
             b.report(f"n{i}", b.lost(code=f"code_{i}"))
         asyncio.run(b.tick())
         assert len(b.slurm.writes) == 2
+
+
+def test_what_was_said_about_a_node_ends_with_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An incident that never ends is one that nobody reads."""
+    monkeypatch.setattr(automatic, "SETTLE_SECONDS", 0.0)
+    with bench(tmp_path, guard=GuardLimits(drained_least=0, drained_share=0)) as b:
+        asyncio.run(b.tick())
+        b.report("n2", b.lost())
+        assert not asyncio.run(b.control.permit(b.request("n2", 7, b.lost()))).granted
+        asyncio.run(b.tick())
+        assert {("n2", "permit_denied"), ("n2", "guard_closed")} <= b.incidents()
+        b.report("n2", b.fine())
+        asyncio.run(b.tick())
+        assert not {c for n, c in b.incidents() if n == "n2"} & {"permit_denied", "guard_closed"}
+
+
+def test_a_denied_permit_is_not_forgotten_before_its_report_has_come(tmp_path: Path) -> None:
+    with bench(tmp_path, guard=GuardLimits(drained_least=0, drained_share=0)) as b:
+        asyncio.run(b.tick())
+        assert not asyncio.run(b.control.permit(b.request("n2", 7, b.lost()))).granted
+        asyncio.run(b.tick())
+        assert ("n2", "permit_denied") in b.incidents()

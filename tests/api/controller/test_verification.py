@@ -218,3 +218,27 @@ def test_a_node_that_slurm_does_not_hear_is_not_given_back(tmp_path: Path) -> No
 
         asyncio.run(story())
         assert not b.slurm.table["n2"].out_of_service
+
+
+def test_a_person_may_make_our_drain_theirs_and_the_fault_stays_to_be_verified(tmp_path: Path) -> None:
+    with bench(tmp_path, verify_rounds=1) as b:
+        drained(b, b.lost())
+        assert [r.outcome for r in asyncio.run(b.control.preview("n2", "drain"))] == ["planned"]
+        assert [r.outcome for r in asyncio.run(b.control.drain("n2", "swap GPU 3", "alice"))] == ["done"]
+        reason = b.slurm.table["n2"].reason
+        assert reason and reason.text.startswith("nodevet/person: swap GPU 3")
+
+        async def story(*findings: Finding) -> None:
+            for _ in range(3):
+                await b.tick()
+                assert await b.control.orders("sim", "n2", 0.0) == ()
+            await b.control.resume("n2", "alice")
+            note = await ordered(b)
+            b.report("n2", *findings, occasion="manual", notes=(note,))
+            await b.tick()
+
+        asyncio.run(story(b.fine("clock")))
+        assert b.slurm.table["n2"].drained, "the check that found the fault has not spoken"
+        asyncio.run(story(b.fine()))
+        assert not b.slurm.table["n2"].out_of_service
+        assert len(b.core.records.listing("sim")) == 0
