@@ -119,9 +119,10 @@ class Flow:
 
     def _all_idle(self) -> bool:
         states = self.lab.states()
+        drains = {d.node: d for d in self.drains() if d.owner == "ours-automatic"} if self.patient else {}
         for name, state in states.items():
-            ours = self.patient and self.lab.node_reason(name).startswith(OURS)
-            if ours and any(d.node == name and "nodevet resume" in d.exit for d in self.drains()):
+            ours = name in drains
+            if ours and "nodevet resume" in drains[name].exit:
                 self.cluster.post("drains/resume", {"nodes": name, "verify": True})
             if not ours and state.rstrip("*") in {"drain", "drained", "down"}:
                 self.lab.run(["scontrol", "update", f"nodename={name}", "state=resume"], check=False)
@@ -307,7 +308,7 @@ class Flow:
                 answer += part
         top, _, line = answer.partition(b"\r\n\r\n")
         fields = dict(row.lower().split(b": ", 1) for row in top.split(b"\r\n")[1:])
-        return int(fields[b"nodevet-exit"]), line.decode()
+        return int(fields[b"nodevet-exit"]), line.decode().strip()
 
     @contextmanager
     def stopped(self, pid: int) -> Iterator[None]:
