@@ -33,6 +33,7 @@ from daemon.agent.router import Router
 from daemon.agent.schedule import Schedule
 from daemon.agent.socket_server import EVERYBODY, HOOK_SUFFIX, ROOT_ONLY, Door, Doors, open_door
 from daemon.agent.status import Status, describe
+from daemon.agent.unkillable import Unkillable
 from daemon.agent.upkeep import Upkeep
 from daemon.config import Config, ConfigError
 from daemon.lanes import LaneError, LanePool, Zygote
@@ -98,7 +99,11 @@ class Agent:
         loop.add_signal_handler(signal.SIGINT, self.leave)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         settings = self.config.agent
-        router = Router(settings, self.rights, lambda: self.hooks.limits, self._hook, self.status, self.check)
+        unkillable = Unkillable(self.pool, self.reporter).answer
+        router = Router(
+            settings, self.rights, lambda: self.hooks.limits, self._hook, self.status, self.check,
+            self.hooks.tasks.answer, unkillable,
+        )  # fmt: skip
         self._open(router)
         tasks = [asyncio.ensure_future(work) for work in (self._begin(), self._watch_lanes())]
         await self._leave.wait()

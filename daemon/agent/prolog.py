@@ -24,6 +24,7 @@ from daemon.agent.judge import Judge
 from daemon.agent.refusal import Refusal
 from daemon.agent.reporting import Reporter
 from daemon.agent.schedule import Schedule
+from daemon.agent.tasks import TaskLines
 from daemon.plan import Instance
 from slurm.jobenv import JobEnv
 
@@ -70,6 +71,7 @@ class Hooks:
     learn: Callable[[JobEnv], None]
     answers: Answers = field(default_factory=Answers)
     counts: HookCounts = field(default_factory=HookCounts)
+    tasks: TaskLines = field(default_factory=TaskLines)
     limits: Limits | None = None
     gres_conf: str = ""
     prolog_age: float = 10.0
@@ -99,6 +101,7 @@ class Hooks:
         find = self._epilog if hook == "epilog" else self._prolog
         if hook == "epilog":
             self.answers.ended(job.job_id)
+            self.tasks.ended(job.job_id)
         task = self.answers.task(hook, job, lambda: find(env, job, gpus_unknown, budget))
         done, _ = await asyncio.wait({task}, timeout=budget.left)
         if not done:
@@ -149,6 +152,7 @@ class Hooks:
             return Answer(1, f"nodevet: refused: {decision.reason}")
         note = await self.gate.pass_through(job, members, budget)
         self.counts.admitted += 1
+        self.tasks.admitted(self.identity.node, job, decision, told)
         if decision.wanted in ("refuse", "drain"):
             self.counts.admitted_without_permit += decision.wanted == "refuse"
             log.error(

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 JSON = "application/json"
 LINE_LIMIT = 400
 HOOKS = {"/v1/prolog": "prolog", "/v1/epilog": "epilog", "/v1/health": "health"}
+UNKILLABLE = "/v1/unkillable"
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
@@ -39,18 +40,22 @@ class Router:
     hook: Callable[[Occasion, bytes, Budget], Awaitable[Answer]]
     status: Callable[[], Status]
     check: Callable[[tuple[str, ...]], Awaitable[CheckReport]]
+    task: Callable[[int, bytes], Answer]
+    unkillable: Callable[[bytes], Awaitable[Answer]]
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; a hook always gets 200 unless its sender may not ask."""
-        if request.path in HOOKS:
+        if request.path in HOOKS or request.path == UNKILLABLE:
             return await self._hook(request)
+        if request.path == "/v1/taskprolog" and request.method == "POST":
+            return _answered(self.task(request.peer.uid, request.body))
         if request.path == "/v1/status":
             if request.method not in ("GET", "HEAD"):
                 return _plain(405, "status is read with GET")
             return Response(200, msgspec.json.encode(self.status()) + b"\n", kind=JSON)
         if request.path == "/v1/check":
             return await self._check(request)
-        return _plain(404, "paths: /v1/prolog /v1/epilog /v1/health /v1/status /v1/check")
+        return _plain(404, "paths: /v1/prolog /v1/epilog /v1/health /v1/unkillable /v1/taskprolog /v1/status /v1/check")
 
     async def _hook(self, request: Request) -> Response:
         if not self.rights.hooks(request.peer):
@@ -63,6 +68,8 @@ class Router:
             return _answered(Answer(0, f"nodevet: environment of more than {BODY_LIMIT} bytes, nothing was decided"))
         if request.headers.get("nodevet-truncated"):
             log.warning("event=environment_cut path=%s", request.path)
+        if request.path == UNKILLABLE:
+            return _answered(await self.unkillable(request.body))
         asked = budget(self.settings, self.limits(), request.headers.get("nodevet-remaining"))
         kind = cast(Occasion, HOOKS[request.path])
         try:

@@ -22,14 +22,14 @@ def hook() -> None:
 @click.argument("directory", default=DIRECTORY, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--conf", type=click.Path(path_type=Path), help="hook.conf that is compiled in (/etc/nodevet/hook.conf).")
 def install(directory: Path, conf: Path | None) -> None:
-    """Compile the hook and put its three names into DIRECTORY.
+    """Compile the hook and put its names into DIRECTORY.
 
     \b
     Examples:
       nodevet hook install
       nodevet hook install /opt/site/hooks --conf /etc/site/hook.conf
     """
-    from slurm.hook.build import NAMES, BuildError, build
+    from slurm.hook.build import PROGRAMS, BuildError, build
 
     try:
         build(directory.absolute(), conf=conf)
@@ -37,11 +37,12 @@ def install(directory: Path, conf: Path | None) -> None:
         raise NotAllowed(f"{directory}: {error.strerror}") from error
     except (BuildError, OSError) as error:
         raise Refused(f"hook not built: {error}") from error
-    for name in NAMES:
+    for name in PROGRAMS.values():
         click.echo(f"{directory.absolute() / name}")
     click.echo("slurm.conf (no arguments there: Slurm would take them as part of the path and drain the node):")
-    for key, name in zip(("Prolog", "Epilog", "HealthCheckProgram"), NAMES, strict=True):
-        click.echo(f"  {key}={directory.absolute() / name}")
+    for key, name in PROGRAMS.items():
+        optional = "" if key in ("Prolog", "Epilog", "HealthCheckProgram") else "   # optional"
+        click.echo(f"  {key}={directory.absolute() / name}{optional}")
 
 
 @hook.command()

@@ -12,14 +12,15 @@ from typing import Literal
 
 from checks import clean
 from daemon import external
-from slurm.hook.build import NAMES
+from slurm.hook.build import NAMES, PROGRAMS
 
 CONF_LIMIT = 4 * 1024 * 1024
 TRIAL_LIMIT = 12.0
 # What the hook says of a hook.conf that others could have written, or that it cannot read.
 IGNORED = "defaults are used"
-KEYS = dict(zip(("prolog", "epilog", "healthcheckprogram"), NAMES, strict=True))
-_LINE = re.compile(r"^\s*(prolog|epilog|healthcheckprogram)\s*=\s*(.*?)\s*$", re.IGNORECASE)
+KEYS = {key.lower(): name for key, name in PROGRAMS.items()}
+OPTIONAL = ("unkillablestepprogram", "taskprolog")
+_LINE = re.compile(rf"^\s*({'|'.join(KEYS)})\s*=\s*(.*?)\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def _lines(conf: Path, directory: Path, *, required: bool) -> Iterator[Proof]:
 
 def _line(conf: Path, key: str, values: list[str], expected: Path) -> Proof:
     what = f"{conf} {key}"
+    if not values and key in OPTIONAL:
+        return Proof(what, "ok", "not set, optional")
     if not values:
         return Proof(what, "wrong" if key == "prolog" else "note", f"not set, expected {expected}")
     for value in values:

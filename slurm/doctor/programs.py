@@ -13,6 +13,7 @@ KEYS: dict[str, tuple[str, Level, str]] = {
     "Prolog": ("prolog", "problem", "no job is vetted before it starts"),
     "Epilog": ("epilog", "warning", "what a job left behind or broke is found only at the next interval"),
     "HealthCheckProgram": ("health", "ok", "optional: slurmd's own rhythm does not ask the agent"),
+    "TaskProlog": ("taskprolog", "ok", "optional: users are not told when a job runs on a node with a fault"),
     "UnkillableStepProgram": ("unkillable", "ok", "optional: no evidence is kept when Slurm cannot kill a job"),
 }
 DIRECTORY = "/usr/libexec/nodevet"

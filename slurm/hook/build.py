@@ -1,4 +1,4 @@
-"""The hook is compiled into one static binary that is installed under its three names."""
+"""The hook is compiled into one static binary that is installed under a name for each kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-NAMES = ("nodevet-prolog", "nodevet-epilog", "nodevet-health")
+# The names of the program, by the setting of slurm.conf that runs it.
+PROGRAMS = {
+    "Prolog": "nodevet-prolog",
+    "Epilog": "nodevet-epilog",
+    "HealthCheckProgram": "nodevet-health",
+    "UnkillableStepProgram": "nodevet-unkillable",
+    "TaskProlog": "nodevet-taskprolog",
+}
+NAMES = tuple(PROGRAMS.values())
 FLAGS = ("-O2", "-static", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong", "-D_FORTIFY_SOURCE=2")
 
 
@@ -22,7 +30,7 @@ def hook_source() -> Path:
 
 
 def build(output: Path, *, conf: Path | None = None, cc: str = "gcc") -> Path:
-    """Compile the hook and install its three names into the directory ``output``, which is returned.
+    """Compile the hook and install its names into the directory ``output``, which is returned.
 
     ``conf`` is the hook.conf the binary will read instead of /etc/nodevet/hook.conf. Names already there are
     replaced one by one, so a hook that Slurm starts meanwhile is either the old or the new one.

@@ -47,6 +47,8 @@ void collect(void)
         if (value)
             add(FIRST[i], strlen(FIRST[i]), value, FIRST_MAX);
     }
+    if (silent) /* the user's environment is none of ours */
+        return;
     for (size_t i = 0; environ && environ[i]; i++) {
         if (i == ENV_MAX) {
             body.truncated = true;

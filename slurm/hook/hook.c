@@ -1,18 +1,21 @@
 /* Asks the node's agent whether a job may start, within one deadline, and is never itself the reason for a drain.
  *
- * Slurm runs this program as Prolog, Epilog and HealthCheckProgram under three names (the kind is the end of
- * argv[0]: slurm.conf takes no arguments there). Slurm drains a node whose Prolog or Epilog exits non-zero, so
- * 1 is given only for a whole, well-formed refusal of a prolog by an agent that runs as root or as ourselves.
- * Everything else, a crash of this program included, is 0; what could not be asked leaves a mark for later.
- * No heap, no PATH, no HOME, no file needed but the socket. */
+ * Slurm runs this program as Prolog, Epilog, HealthCheckProgram, UnkillableStepProgram and TaskProlog, under a name
+ * for each (the kind is the end of argv[0]: slurm.conf takes no arguments there). Slurm drains a node whose Prolog or
+ * Epilog exits non-zero, so 1 is given only for a whole, well-formed refusal of a prolog by an agent that runs as root
+ * or as ourselves. Everything else, a crash of this program included, is 0; what could not be asked leaves a mark for
+ * later. No heap, no PATH, no HOME, no file needed but the socket. */
 #include "hook.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 const char *kind = "unknown";
-static const char HELP[] = "nodevet-prolog, nodevet-epilog, nodevet-health: run by Slurm, without arguments\n"
+static const char NAMES[] = "nodevet-prolog, nodevet-epilog, nodevet-health, nodevet-unkillable or nodevet-taskprolog";
+static const char HELP[] = "nodevet-prolog, nodevet-epilog, nodevet-health, nodevet-unkillable, nodevet-taskprolog:\n"
+                           "run by Slurm, without arguments\n"
                            "configuration: " HOOK_CONF "\n"
                            "  --check    print what is in force and whether the agent answers (exit 0) or not (1)\n"
                            "  --version  print the version\n";
@@ -41,11 +44,35 @@ static bool is_kind(const char *name, const char *word)
 
 static void find_kind(const char *path)
 {
-    static const char *const words[] = {"prolog", "epilog", "health"};
+    static const char *const words[] = {"prolog", "epilog", "health", "unkillable", "taskprolog"};
     const char *slash = strrchr(path, '/');
     for (size_t i = 0; i < COUNT(words); i++)
         if (is_kind(slash ? slash + 1 : path, words[i]))
             kind = words[i];
+}
+
+/* TaskProlog runs as the user, before each task: one question a node and step, at the door for everybody, within a
+ * second. Nothing but the agent's line is printed (Slurm passes on what follows "print "), and no mark is left. */
+static void go_as_user(void)
+{
+    size_t length = strlen(conf.socket), size = strlen(HOOK_DOOR);
+    if (length > size && strcmp(conf.socket + length - size, HOOK_DOOR) == 0)
+        conf.socket[length - size] = '\0';
+    conf.deadline_s = conf.deadline_s < USER_DEADLINE_S ? conf.deadline_s : USER_DEADLINE_S;
+    conf.restart_retry_s = 0;
+}
+
+static int tell_user(void)
+{
+    struct answer answer = {0};
+    struct stat st;
+    const char *task = getenv("SLURM_LOCALID");
+    if ((task && strcmp(task, "0") != 0) || lstat(conf.stop_file, &st) == 0)
+        return 0;
+    collect();
+    if (ask(&answer) == ANSWERED)
+        say(&answer, "print ");
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -62,16 +89,22 @@ int main(int argc, char **argv)
         dprintf(1, "%s", HELP);
         return 0;
     }
+    bool as_user = strcmp(kind, "taskprolog") == 0;
+    silent = as_user && argc == 1;
     load_conf();
+    if (as_user)
+        go_as_user();
     arm(conf.deadline_s);
     if (argc == 2 && strcmp(argv[1], "--check") == 0)
         return check();
+    if (silent)
+        return tell_user();
 
     enum outcome outcome = ARGS;
     if (lstat(conf.stop_file, &st) == 0) {
         outcome = STOPPED;
     } else if (argc != 1 || strcmp(kind, "unknown") == 0) {
-        note("takes no argument and is named nodevet-prolog, nodevet-epilog or nodevet-health");
+        note("takes no argument and is named %s", NAMES);
     } else {
         collect();
         outcome = ask(&answer);
@@ -82,6 +115,6 @@ int main(int argc, char **argv)
     }
     int code = answer.exit && strcmp(kind, "prolog") == 0;
     decide(code);
-    say(&answer);
+    say(&answer, "");
     return code;
 }

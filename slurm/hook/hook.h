@@ -14,6 +14,8 @@
 #ifndef HOOK_VERSION
 #define HOOK_VERSION "unversioned"
 #endif
+#define HOOK_DOOR ".hook" /* the agent's socket for root has the name of the one for everybody, and this */
+#define USER_DEADLINE_S 1.0
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 enum {
@@ -51,7 +53,8 @@ struct answer {
 
 extern struct conf conf;
 extern struct body body;
-extern const char *kind;           /* prolog, epilog, health or unknown */
+extern const char *kind;           /* prolog, epilog, health, unkillable, taskprolog or unknown */
+extern bool silent;                /* stderr is the user's */
 extern const char *const CAUSE[]; /* the word for each outcome before MORE; the rest never leave ask.c */
 
 /* process.c */
@@ -68,7 +71,7 @@ char *trim(char *text);            /* conf.c */
 void load_conf(void);
 void collect(void);                /* environment.c */
 enum outcome ask(struct answer *); /* ask.c */
-void say(const struct answer *);   /* tell.c */
+void say(const struct answer *, const char *begin); /* tell.c */
 void leave_mark(enum outcome why);
 
 #endif

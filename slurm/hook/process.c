@@ -12,10 +12,13 @@
 
 static int64_t started_ms;
 static volatile sig_atomic_t decided;
+bool silent;
 
 void note(const char *format, ...)
 {
     va_list values;
+    if (silent)
+        return;
     va_start(values, format);
     dprintf(STDERR_FILENO, "nodevet hook: ");
     vdprintf(STDERR_FILENO, format, values);

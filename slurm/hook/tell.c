@@ -13,9 +13,10 @@
 
 const char *const CAUSE[] = {"answered", "no_agent", "refused", "deadline", "lost", "bad_answer", "bad_peer", "stop", "args"};
 
-void say(const struct answer *a)
+/* Prints the agent's line behind `begin`, which has at most 15 bytes. */
+void say(const struct answer *a, const char *begin)
 {
-    char line[LINE_BYTES + 1];
+    char whole[16 + LINE_BYTES + 1], *line = stpcpy(whole, begin);
     size_t length = 0, end = a->body + a->need;
     for (size_t i = a->body; i < end; i++) {
         unsigned char c = (unsigned char)a->text[i], next = i + 1 < end ? (unsigned char)a->text[i + 1] : 0;
@@ -35,7 +36,8 @@ void say(const struct answer *a)
     if (length == 0)
         return;
     line[length++] = '\n';
-    if (write(STDOUT_FILENO, line, length) < 0)
+    length += (size_t)(line - whole);
+    if (write(STDOUT_FILENO, whole, length) < 0)
         note("line not printed: %s", strerror(errno));
 }
 

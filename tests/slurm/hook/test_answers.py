@@ -27,6 +27,8 @@ def ask(hook: Hook, data: bytes, kind: str = "prolog") -> tuple[int, bytes, list
         ("epilog", "1", 0),
         ("health", "0", 0),
         ("health", "1", 0),
+        ("unkillable", "0", 0),
+        ("unkillable", "1", 0),
     ],
 )
 def test_only_a_prolog_can_be_refused(hook: Hook, kind: str, exit_code: str, expected: int) -> None:

@@ -117,7 +117,7 @@ def test_missing_directory_is_made(hook: Hook) -> None:
     assert stat.S_IMODE(hook.marks_dir.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("kind", ["prolog", "epilog", "health"])
+@pytest.mark.parametrize("kind", ["prolog", "epilog", "health", "unkillable"])
 def test_no_place_for_a_mark_changes_nothing(hook: Hook, kind: str) -> None:
     hook.configure(restart_retry_s="0", marks="/proc/nodevet/marks")
     assert hook.run(kind).code == 0

@@ -40,7 +40,7 @@ def test_blocked_signal_is_unblocked(hook: Hook) -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("kind", ["prolog", "epilog", "health"])
+@pytest.mark.parametrize("kind", ["prolog", "epilog", "health", "unkillable"])
 def test_stop_file(hook: Hook, kind: str) -> None:
     hook.stop_file.write_text("")
     with serving(hook.socket, says(answer("1"))) as agent:
@@ -86,7 +86,13 @@ def test_check_without_an_agent(hook: Hook) -> None:
 
 @pytest.mark.parametrize(
     ("name", "line"),
-    [("prolog", "POST /v1/prolog"), ("50-nodevet-epilog", "POST /v1/epilog"), ("health", "POST /v1/health")],
+    [
+        ("prolog", "POST /v1/prolog"),
+        ("50-nodevet-epilog", "POST /v1/epilog"),
+        ("health", "POST /v1/health"),
+        ("nodevet-unkillable", "POST /v1/unkillable"),
+        ("nodevet-taskprolog", "POST /v1/taskprolog"),
+    ],
 )
 def test_kind_is_the_end_of_the_name(hook: Hook, name: str, line: str) -> None:
     (hook.base / name).hardlink_to(hook.bin / "nodevet-prolog")
@@ -98,7 +104,7 @@ def test_kind_is_the_end_of_the_name(hook: Hook, name: str, line: str) -> None:
     assert agent.requests[0].line.startswith(line)
 
 
-@pytest.mark.parametrize("name", ["hook", "unprolog", "nodevet-prolog.sh", "prolog-x"])
+@pytest.mark.parametrize("name", ["hook", "unprolog", "mytaskprolog", "nodevet-task", "nodevet-prolog.sh", "prolog-x"])
 def test_unknown_name_asks_nothing(hook: Hook, name: str) -> None:
     (hook.base / name).hardlink_to(hook.bin / "nodevet-prolog")
     with serving(hook.socket, says(answer("1"))) as agent:

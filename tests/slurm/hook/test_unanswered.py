@@ -16,7 +16,7 @@ import pytest
 from tests.slurm.hook.agent import Agent, Request, answer, drips, listener, read_request, says, serve, serving, silent
 from tests.slurm.hook.rig import JOB, Hook
 
-KINDS = ("prolog", "epilog", "health")
+KINDS = ("prolog", "epilog", "health", "unkillable")
 BIG = JOB | {f"SLURM_X{number}": "x" * 60_000 for number in range(4)}
 
 

@@ -1,0 +1,163 @@
+"""When Slurm cannot kill a job, what its processes wait for and hold is written down at that moment."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks import Host, clean
+from checks.fs.mounts import mounts
+from checks.wire import JobAttempt
+from daemon.agent.answers import Answer
+from daemon.agent.reporting import Reporter
+from daemon.lanes import LaneError, LanePool
+from slurm.jobenv import JobEnv
+
+log = logging.getLogger(__name__)
+LANE = "unkillable"
+EVIDENCE = "daemon.agent.unkillable:evidence"
+WITHIN = 5.0
+NOTE = "unkillable"
+PROCESSES_LIMIT = 65536
+SHOWN = 12
+FRAMES = 8
+FILES_LIMIT = 4096
+_JOB_GROUP = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
+_STEPD = re.compile(r"slurmstepd: \[(\d+)[.\]]")
+
+
+@dataclass(slots=True)
+class Unkillable:
+    """Answers UnkillableStepProgram; it judges nothing and signals nobody: Slurm drains the node by itself."""
+
+    pool: LanePool
+    reporter: Reporter
+
+    async def answer(self, body: bytes) -> Answer:
+        """Collect and report; a lane that does not come back is itself the evidence."""
+        job_id = JobEnv.parse(body).job_id
+        if job_id is None:
+            return Answer(0, "nodevet: no job id, nothing was looked at")
+        try:
+            found = await self.pool.call(LANE, EVIDENCE, {"job": job_id}, timeout=WITHIN)
+            notes = [clean(line) for line in found] if isinstance(found, list) else []
+        except LaneError as error:
+            notes = [f"evidence not collected: {error}"]
+        log.error("event=unkillable job=%d evidence=%r", job_id, notes[:SHOWN])
+        self.reporter.send("epilog", (), None, job=JobAttempt(job_id=job_id), notes=(NOTE, *notes))
+        return Answer(0, f"nodevet: {len(notes)} lines of evidence noted")
+
+
+def evidence(host: Host, job: int) -> list[str]:
+    """Called in a lane: the job's processes that are left, those in uninterruptible sleep first.
+
+    Nothing is read that takes the process's memory lock (cmdline, environ, maps): it may be what is held.
+    """
+    found = sorted(_processes(host, job), key=lambda p: (p.state != "D", p.pid))
+    lines = [f"{len(found)} processes of job {job} left, {sum(p.state == 'D' for p in found)} in state D"]
+    held: dict[str, set[int]] = {}
+    points = _points(host)
+    for process in found[:SHOWN]:
+        lines.append(_told(host, process))
+    for process in found:
+        for thing in _held(host, process.pid, points):
+            held.setdefault(thing, set()).add(process.pid)
+    for thing, pids in sorted(held.items())[:SHOWN]:
+        shown = ", ".join(str(pid) for pid in sorted(pids)[:8])
+        lines.append(f"{thing} held by {shown}{' ...' if len(pids) > 8 else ''}")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    comm: str
+    state: str
+
+
+def _processes(host: Host, job: int) -> list[_Process]:
+    """Those in the job's control group, and all below its slurmstepd where Slurm uses no control groups."""
+    everybody = {p.pid: p for p in _all(host)}
+    ours = {pid for pid in everybody if _groups(host, pid) == job}
+    stepds = {pid for pid, p in everybody.items() if p.comm == "slurmstepd" and _steps_of(host, pid) == job}
+    below = set(stepds)
+    grown = True
+    while grown:
+        more = {pid for pid, p in everybody.items() if p.parent in below} - below
+        below |= more
+        grown = bool(more)
+    return [everybody[pid] for pid in (ours | below) - stepds if everybody[pid].comm != "slurmstepd"]
+
+
+def _all(host: Host) -> Iterator[_Process]:
+    names = [name for name in os.listdir(host.path("/proc")) if name.isdigit()][:PROCESSES_LIMIT]
+    for name in names:
+        try:
+            head, _, tail = host.read(f"/proc/{name}/stat").rpartition(")")
+            state, parent = tail.split()[:2]
+            yield _Process(int(name), int(parent), clean(head.partition("(")[2], 32), state)
+        except (OSError, ValueError):
+            continue
+
+
+def _groups(host: Host, pid: int) -> int | None:
+    match = _JOB_GROUP.search(_text(host, pid, "cgroup"))
+    return int(match[1]) if match else None
+
+
+def _steps_of(host: Host, pid: int) -> int | None:
+    """The job in the title that slurmstepd gives itself; slurmstepd is never what hangs in a device."""
+    match = _STEPD.match(_text(host, pid, "cmdline").replace("\0", " "))
+    return int(match[1]) if match else None
+
+
+def _told(host: Host, process: _Process) -> str:
+    frames = re.findall(r"\] ([A-Za-z0-9_.]+)", _text(host, process.pid, "stack"))[:FRAMES]
+    channel = _text(host, process.pid, "wchan").strip("0\n ")
+    where = f": {' < '.join(frames)}" if frames else f" in {channel}" if channel else ""
+    return f"pid {process.pid} {process.comm} state {process.state}{where}"
+
+
+def _points(host: Host) -> dict[str, str]:
+    """Network mounts and what is mounted there."""
+    try:
+        return {point: f"{m.kind} {m.source}" for point, m in mounts(host).items() if m.network}
+    except (OSError, ValueError):
+        return {}
+
+
+def _held(host: Host, pid: int, points: dict[str, str]) -> Iterator[str]:
+    """Device files and network mounts that the process has open, by the names of its links alone."""
+    for target in _links(host, pid):
+        if target.startswith(("/dev/nvidia", "/dev/infiniband/")):
+            yield target
+            continue
+        under = [point for point in points if target == point or target.startswith(point.rstrip("/") + "/")]
+        if under:
+            point = max(under, key=len)
+            yield f"{point} ({points[point]})"
+
+
+def _links(host: Host, pid: int) -> Iterator[str]:
+    folder = host.path(f"/proc/{pid}/fd")
+    try:
+        names = [Path(folder, name) for name in os.listdir(folder)[:FILES_LIMIT]]
+    except OSError:
+        names = []
+    for link in [host.path(f"/proc/{pid}/cwd"), *names]:
+        try:
+            yield os.readlink(link)
+        except OSError:
+            continue
+
+
+def _text(host: Host, pid: int, name: str) -> str:
+    try:
+        return host.read(f"/proc/{pid}/{name}")[:4096]
+    except OSError:
+        return ""
