@@ -14,7 +14,7 @@ from slurm.job import JobState
 from slurm.nodes import nodes_from_json
 from slurm.rest import answers
 from slurm.rest.door import MAX_BODY, Answer, Door, parse_address
-from slurm.rest.token import TokenSource, expired
+from slurm.rest.token import TokenSource, expired, subject
 from slurm.rest.versions import APIS, Api, named
 from slurm.state import NodeState
 
@@ -24,8 +24,9 @@ TIMEOUT = 10.0  # seconds for one verb, look-up, connection and answer together
 class Rest:
     """Talks to slurmctld through slurmrestd.
 
-    ``url`` is ``http://host:port``, ``https://host:port`` or ``unix:/path``. What the API of a release lacks
-    (requeue and limits before v0.0.45) is asked of ``beside`` where that is given, never anything else.
+    ``url`` is ``http://host:port``, ``https://host:port`` or ``unix:/path``; ``user`` is by default the one whom the
+    token names. What the API of a release lacks (requeue and limits before v0.0.45) is asked of ``beside`` where that
+    is given, never anything else.
     """
 
     def __init__(
@@ -157,8 +158,8 @@ class Rest:
     def _exchange(self, method: str, path: str, body: bytes | None, *, step: str) -> tuple[str, Answer]:
         token = self._token()
         headers = {"X-SLURM-USER-TOKEN": token}
-        if self._user:
-            headers["X-SLURM-USER-NAME"] = self._user
+        if name := self._user or subject(token):  # 22.05 does not look at a token without a name
+            headers["X-SLURM-USER-NAME"] = name
         return token, self._door.ask(method, path, headers, body, timeout=self._timeout, step=step)
 
     def _understood(self, answer: Answer, token: str, step: str) -> answers.Document:

@@ -24,6 +24,7 @@ RENEW = 0.5  # part of the lifespan after which another is asked for
 
 # Only what may stand in a header: a line break in it would be a header of somebody else's choice.
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,255}")
 
 
 class TokenSource(Protocol):
@@ -91,13 +92,23 @@ class TokenCommand:
 
 def expired(token: str, now: float) -> bool:
     """Whether the token says of itself that it has ended; it is not verified here, that is slurmctld's part."""
+    end = _claims(token).get("exp")
+    return isinstance(end, (int, float)) and end <= now
+
+
+def subject(token: str) -> str:
+    """The user the token says it is for; empty when it does not say, or when the name could not stand in a header."""
+    name = _claims(token).get("sun")
+    return name if isinstance(name, str) and _USER.fullmatch(name) else ""
+
+
+def _claims(token: str) -> dict[str, object]:
     try:
         middle = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
     except (IndexError, binascii.Error, ValueError, msgspec.MsgspecError, RecursionError):
-        return False
-    end = claims.get("exp") if isinstance(claims, dict) else None
-    return isinstance(end, (int, float)) and end <= now
+        return {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def _checked(text: str, where: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from deploy.simcluster.slurm_lab import SlurmLab
+from slurm.backend import Backend
 from slurm.commands import Commands
 from slurm.jobenv import JobEnv
 
@@ -15,7 +16,7 @@ class Cluster:
     def __init__(self, lab: SlurmLab) -> None:
         self.lab = lab
         self.node = "n2"
-        self.backend = Commands(conf=lab.conf)
+        self.backend: Backend = Commands(conf=lab.conf)
         self.hooks = lab.base / "hooks"
 
     def admin_drain(self, reason: str) -> None:

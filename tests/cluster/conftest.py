@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.simcluster import lab_ground
+from deploy.simcluster import lab_ground, lab_rest
 from deploy.simcluster.slurm_lab import SlurmLab
 from tests.cluster.cluster import Cluster
 
@@ -36,7 +36,8 @@ def lab() -> Iterator[SlurmLab]:
         hooks[kind] = hook
     (base / "hooks").mkdir()
     # No node is rebooted: the one test that asks for it takes the wish back while a job holds the node.
-    with SlurmLab(base, 4, gpus=4, cpus=8, hooks=hooks, extra_conf="RebootProgram=/bin/true") as running:
+    extra = "RebootProgram=/bin/true\n" + ("" if lab_rest.cannot_run() else lab_rest.settings(base))
+    with SlurmLab(base, 4, gpus=4, cpus=8, hooks=hooks, extra_conf=extra) as running:
         yield running
     shutil.rmtree(base)
 

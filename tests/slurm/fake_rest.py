@@ -59,7 +59,7 @@ class FakeRest:
         match = re.fullmatch(r"/slurm/(v0\.0\.\d+)/(\w+)(?:/([^/]+))?(?:/(\w+))?", path)
         if match is None or match[1] not in self.offers:
             return 404, "Unable find requested URL. Please view /openapi/v3 for API reference."
-        if "x-slurm-user-token" not in headers:
+        if not {"x-slurm-user-token", "x-slurm-user-name"} <= headers.keys():
             return 401, "Authentication failure"
         version, *words = match.groups()
         if headers["x-slurm-user-token"] != TOKEN:

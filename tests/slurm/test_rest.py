@@ -155,10 +155,10 @@ def test_a_token_that_is_not_accepted(release: str, version: str) -> None:
         with pytest.raises(
             errors.Unreachable if version == "v0.0.38" else errors.PermissionDenied, match=r"token|auth"
         ):
-            Rest(url, token=lambda: "a.b.c").node("n1")
+            Rest(url, token=lambda: "a.b.c", user="root").node("n1")
         past = base64.urlsafe_b64encode(json.dumps({"exp": 1}).encode()).decode().rstrip("=")
         with pytest.raises(errors.PermissionDenied, match="the token has expired"):
-            Rest(url, token=lambda: f"a.{past}.c").node("n1")
+            Rest(url, token=lambda: f"a.{past}.c", user="root").node("n1")
 
 
 def _said(words: str, number: int, about: str = "Failure to update node n1") -> dict[str, object]:
