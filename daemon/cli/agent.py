@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import sys
 
 import click
 
 
 @click.command()
 @click.pass_context
-def agent(ctx: click.Context) -> int:
+def agent(ctx: click.Context) -> None:
     """Run the node's agent in the foreground until it is asked to end.
 
     \b
     Example (what the systemd unit does):
       /opt/nodevet/bin/python -I -m daemon agent
     """
-    from daemon.agent.main import run
-
     given = ctx.find_root().obj
-    return run(Path(given) if given else None)
+    # A fresh start of the same process: what only the command line needs would stay in the agent's memory for ever.
+    flags = ["-I"] if sys.flags.isolated else []
+    os.execv(sys.executable, [sys.executable, *flags, "-m", "daemon.agent", *([str(given)] if given else [])])
