@@ -78,11 +78,12 @@ def _judge(host: Host, path: str, min_free_pct: float, min_free_inodes_pct: floa
         yield BROKEN(path, error=error.strerror or str(error))
         return
     if mounted is not None:
-        seen_writable = host.kept("disk_space", set[str])
+        seen_writable = host.kept("disk_space", set[tuple[str, str]])
+        this = (mounted.where, mounted.source)
         if not mounted.read_only:
-            seen_writable.add(path)
+            seen_writable.add(this)
         else:
-            yield (TURNED_READ_ONLY if path in seen_writable else READ_ONLY)(path, source=mounted.source)
+            yield (TURNED_READ_ONLY if this in seen_writable else READ_ONLY)(path, source=mounted.source)
     yield from _space(path, space, min_free_pct, min_free_inodes_pct)
 
 

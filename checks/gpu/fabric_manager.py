@@ -8,7 +8,7 @@ from checks.declare import Skip, check, code
 from checks.gpu.pci import pci_switches
 from checks.host import Host
 from checks.net.ports import switch_managers
-from checks.system.units import unit_state
+from checks.system.units import unit_since, unit_state
 from checks.wire import Finding
 
 UNIT = "nvidia-fabricmanager.service"
@@ -30,6 +30,18 @@ ABSENT = code(
     "node has {switches} devices of NVSwitches and unit {unit} is {load}",
     explain="It may run in a container or on the switch trays; gpu_fabric judges what comes of it.",
 )
+RESTARTED = code(
+    "fabric_manager_restarted",
+    "warn",
+    "node",
+    "unit {unit} was started {seconds:.0f} s after boot, limit {limit:.0f} s: GPUs initialised before it may not agree",
+    explain="After a restart under live GPUs everything looks well and NCCL with NVLS over three GPUs or more fails "
+    "(Cuda failure 1, invalid argument). Confirm: `systemctl show -p ActiveEnterTimestamp nvidia-fabricmanager`, an "
+    "all-reduce over all GPUs. Do: when idle, reset all GPUs at once or reboot; if that was done since, ignore it "
+    "until the next boot.",
+)
+LATE = 1800.0
+"""Seconds after boot within which the fabric manager belongs to the start of the node."""
 UNASKED = code(
     "fabric_manager_unasked",
     "unknown",
@@ -39,7 +51,7 @@ UNASKED = code(
 )
 
 
-@check(lane="system", interval=120, timeout=3.0, codes=(DOWN, STARTING, ABSENT, UNASKED))
+@check(lane="system", interval=120, timeout=3.0, codes=(DOWN, STARTING, ABSENT, RESTARTED, UNASKED))
 def fabric_manager(host: Host) -> Iterator[Finding]:
     """State of the fabric manager's unit; without an NVSwitch, or what manages one, it is irrelevant and may fail.
 
@@ -59,3 +71,7 @@ def fabric_manager(host: Host) -> Iterator[Finding]:
         yield STARTING("node", unit=UNIT, **state.words)
     elif state.active != "active":
         yield DOWN("node", unit=UNIT, **state.words)
+    else:
+        since = unit_since(host, UNIT)
+        if since is not None and since > LATE:
+            yield RESTARTED("node", unit=UNIT, seconds=since, limit=LATE)

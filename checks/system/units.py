@@ -8,6 +8,7 @@ from checks.declare import Skip
 from checks.host import Host
 
 PROPERTIES = "LoadState,ActiveState,SubState"
+SINCE = "ActiveEnterTimestampMonotonic"
 
 BOOTED = "/run/systemd/system"
 """Exists where systemd is the first process; a container may have systemctl and nothing that answers it."""
@@ -47,3 +48,13 @@ def unit_state(host: Host, unit: str) -> UnitState:
         return UnitState(*(fields[name] for name in PROPERTIES.split(",")))
     except KeyError as error:
         raise ValueError(f"systemctl show {unit} did not give {error}") from error
+
+
+def unit_since(host: Host, unit: str) -> float | None:
+    """Seconds from boot to when ``unit`` was last started; None where systemd does not say."""
+    try:
+        text = host.run(["systemctl", "show", "-p", SINCE, unit])
+    except OSError:
+        return None
+    number = text.strip().removeprefix(f"{SINCE}=")
+    return int(number) / 1e6 if number.isascii() and number.isdecimal() and 0 < len(number) < 19 else None

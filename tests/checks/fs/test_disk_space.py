@@ -85,3 +85,11 @@ def test_a_link_to_a_remote_file_system_is_left_to_mount(plant: Plant) -> None:
     host = plant({INFO: remote, "/lustre/tmp/file": "", "/tmp": "-> /lustre/tmp"})
     (found,) = run_check(CHECKS["disk_space"], host, {"paths": ("/tmp",)}).findings
     assert (found.status, "see mount" in found.message) == ("skipped", True)
+
+
+def test_another_file_system_in_its_place_did_not_turn_read_only(plant: Plant) -> None:
+    """Rule 1: an operator mounts a read-only copy over the path; no disk failed."""
+    host = plant({INFO: LOCAL.format("rw")})
+    list(disk_space(host))
+    host.path(INFO).write_text("23 1 8:17 / / ro,relatime - ext4 /dev/sdb1 ro\n")
+    assert next(f.code for f in disk_space(host) if f.status != "ok") == "disk_read_only"

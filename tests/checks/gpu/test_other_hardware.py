@@ -10,6 +10,7 @@ from checks import CHECKS
 from checks.gpu.count import gpu_count
 from checks.gpu.driver import gpu_driver
 from checks.gpu.fabric import gpu_fabric
+from checks.gpu.fabric_manager import fabric_manager
 from checks.gpu.health import gpu_health
 from checks.gpu.values import Fabric, Fault, NvmlError
 from checks.runner import run_check
@@ -111,3 +112,29 @@ def test_an_empty_library_beside_a_whole_one_is_none(plant: Plant, name: str) ->
     assert list(gpu_driver(plant(tree, nvml=h100s()), expected=8)) == []
     with pytest.raises(NvmlError, match="no NVML for the tree"):
         plant().nvml()
+
+
+SHOW = "/nodevet-commands/systemctl_show_-p_{}_nvidia-fabricmanager.service"
+ACTIVE = {
+    SHOW.format("LoadState,ActiveState,SubState"): "LoadState=loaded\nActiveState=active\nSubState=running\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        ("ActiveEnterTimestampMonotonic=41000000\n", []),
+        ("ActiveEnterTimestampMonotonic=14400000000\n", ["fabric_manager_restarted"]),
+        ("ActiveEnterTimestampMonotonic=0\n", []),
+        ("ActiveEnterTimestampMonotonic=\n", []),
+        ("garbage", []),
+        ("ActiveEnterTimestampMonotonic=" + "9" * 400, []),
+        (None, []),
+    ],
+)
+def test_a_fabric_manager_started_under_live_gpus_is_told(plant: Plant, since: str | None, expected: list[str]) -> None:
+    """E59b: four hours after boot; everything looks well, and NVLS fails from three GPUs on."""
+    told = {} if since is None else {SHOW.format("ActiveEnterTimestampMonotonic"): since}
+    found = list(fabric_manager(plant(pci_tree() | ACTIVE | told)))
+    assert [f.code for f in found] == expected
+    assert {f.status for f in found} <= {"warn"}
