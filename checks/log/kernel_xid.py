@@ -87,6 +87,7 @@ BURST = 1.0
 JOB_HOLD = 120.0
 """Seconds a program's error is shown; the node is well all the while."""
 KEPT = 256
+DEVICE = Path("/dev/kmsg")
 
 
 @dataclass(slots=True)
@@ -113,6 +114,7 @@ class _State:
     lane="kmsg",
     interval=10,
     timeout=3.0,
+    required=True,
     codes=(GPU_LOST, RESET, REPLACE, NVLINK, WARN, JOB, REPEATED, UNREADABLE, OVERRUN),
 )
 def kernel_xid(
@@ -125,10 +127,11 @@ def kernel_xid(
     A GPU that fell off the bus is confirmed on the PCI bus. ``repeat`` programs with one error on one part of a GPU
     make a warning. Confirm by hand: ``dmesg | grep -i xid``.
     """
-    if host.kmsg is None and not has_nvidia(host):
+    usual = host.kmsg in (None, DEVICE)
+    if usual and not has_nvidia(host):
         raise Skip("no NVIDIA GPU in this node")
-    path = host.kmsg or host.path("/dev/kmsg")
-    live = host.kmsg is None and not host.redirected
+    path = host.kmsg or host.path(DEVICE)
+    live = usual and not host.redirected
     state = host.kept(f"kernel_xid {path}", lambda: _State(KernelLog(path, device=live)))
     try:
         reading = state.log.read(host.boot_id(), host.uptime())

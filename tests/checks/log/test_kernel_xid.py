@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from checks import CHECKS, Finding, Host
+from checks.gpu.pci import has_nvidia
 from checks.log import kernel_xid as module
 from checks.log.kernel_xid import kernel_xid
 from checks.log.kmsg import KernelLog
@@ -262,9 +263,22 @@ def test_the_live_kernel_log_is_the_device(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(module, "KernelLog", Watched)
     monkeypatch.setattr(Host, "kept", lambda self, name, make: make())
-    with pytest.raises(OSError, match="seen enough"):
-        list(kernel_xid(Host()))
-    assert asked == [True]
+    for host in (Host(), Host(kmsg=Path("/dev/kmsg"))):
+        with pytest.raises(OSError, match="seen enough"):
+            list(kernel_xid(host))
+    assert asked == [True, True]
+
+
+def test_the_configured_device_of_a_node_without_gpus_is_left_alone() -> None:
+    if has_nvidia(Host()):
+        pytest.skip("this machine has a GPU")
+    (found,) = run_check(CHECKS["kernel_xid"], Host(kmsg=Path("/dev/kmsg"))).findings
+    assert found.status == "skipped"
+
+
+def test_blindness_is_no_health() -> None:
+    """E43: where the kernel log cannot be read the node's verdict is unknown, never healthy."""
+    assert CHECKS["kernel_xid"].required
 
 
 def test_one_programs_many_errors_hide_no_fault(log: Log) -> None:

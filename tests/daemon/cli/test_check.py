@@ -53,6 +53,16 @@ def test_this_machine_as_it_is(tmp_path: Path) -> None:
         assert not any(f["status"] == "fail" and "gpu" in f["code"] for f in report["findings"])
 
 
+def test_an_unanswered_question_is_no_health(tmp_path: Path) -> None:
+    """E43, E126: a log of another form says "unknown", by verdict and by exit code."""
+    (log := tmp_path / "dmesg.txt").write_text(
+        "[   12.3] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    )
+    asked = ("check", "kernel_xid", "--kmsg", str(log), "--json")
+    done = nodevet(*asked, config=write_config(tmp_path / "nodevet.toml"))
+    assert (done.returncode, document(done)["verdict"]) == (3, "unknown")
+
+
 @root_only
 @pytest.mark.skipif(not _others_may_read(ROOT), reason="the clone lies where other users cannot read it")
 def test_an_ordinary_user_is_told_what_needs_root(tmp_path: Path) -> None:
