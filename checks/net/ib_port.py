@@ -43,6 +43,14 @@ FEW = code(
     "`lspci -d 15b3:`. Do: look for an adapter that did not start, then at cables.",
 )
 ABSENT = code("ib_port_absent", "fail", "node", "port is expected and does not exist", explain=FEW.explain)
+RENAMED = code(
+    "ib_port_renamed",
+    "warn",
+    "config",
+    "none of the expected ports ({expected}) exists and as many others are up ({seen})",
+    explain="Adapters get other names with another kernel or udev rule. Confirm: `ibstat -l`. "
+    "Do: correct [checks.ib_port] expected, or promise a count instead.",
+)
 DEAD = code(
     "ib_adapter_dead",
     "fail",
@@ -98,7 +106,22 @@ class _Memory:
     lane="rdma",
     interval=30,
     timeout=3.0,
-    codes=(DOWN, NO_SM, SLOW, FEW, ABSENT, DEAD, UNBOUND, NO_SIGN, NO_VERBS, EXTRA, UNREADABLE, FLAPPING, CAME_BACK),
+    codes=(
+        DOWN,
+        NO_SM,
+        SLOW,
+        FEW,
+        ABSENT,
+        RENAMED,
+        DEAD,
+        UNBOUND,
+        NO_SIGN,
+        NO_VERBS,
+        EXTRA,
+        UNREADABLE,
+        FLAPPING,
+        CAME_BACK,
+    ),
 )
 def ib_port(
     host: Host,
@@ -115,6 +138,7 @@ def ib_port(
     default route, unless it is InfiniBand (then the jobs use it too) or expected by name.
     Confirm by hand: ``ibstat``.
     """
+    expected = tuple(_spelled(name) for name in expected)
     seen = [p for p in ports(host) if _counts(p, expected, ignore)]
     dead = [bdf for bdf in dead_adapters(host) if bdf not in ignore]
     if not seen and not dead and not count and not expected:
@@ -138,6 +162,12 @@ def ib_port(
     yield from _quality(memory, readable, min_gbps, host.clock())
 
 
+def _spelled(name: str) -> str:
+    """``mlx5_0`` and ``mlx5_0:1``, as other tools write it, mean ``mlx5_0/1``."""
+    name = name.replace(":", "/")
+    return name if "/" in name else f"{name}/1"
+
+
 def _counts(port: Port, expected: Sequence[str], ignore: Sequence[str]) -> bool:
     """Whether a port is the jobs'."""
     if port.name in ignore or port.name.partition("/")[0] in ignore:
@@ -155,7 +185,12 @@ def _new_boot(memory: _Memory, boot: str) -> None:
 
 def _states(memory: _Memory, seen: Sequence[Port], count: int, expected: Sequence[str]) -> Iterator[Finding]:
     names = {p.name for p in seen}
-    yield from (ABSENT(name) for name in expected if name not in names)
+    absent = [name for name in expected if name not in names]
+    strangers = [p.name for p in seen if p.up]
+    if absent and len(absent) == len(expected) <= len(strangers):
+        yield RENAMED("node", expected=", ".join(absent), seen=", ".join(strangers))
+    else:
+        yield from map(ABSENT, absent)
     down = [p for p in seen if not p.up]
     up = len(seen) - len(down)
     proven = up < count and len(seen) <= count

@@ -11,9 +11,11 @@ from pathlib import Path
 from checks.declare import clean
 from checks.gpu.pci import pci_gpus, pci_switches
 from checks.host import Host
-from checks.pci import driver, functions
+from checks.pci import Function, driver, functions
 
 MELLANOX = "15b3"
+EFA = ("1d0f", "efa")
+_ETHERNET, _FABRIC = 0x0200, (0x0207, 0x0208)
 _STATES = frozenset({"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"})
 INFINIBAND = "InfiniBand"
 _LAYERS = (INFINIBAND, "Ethernet")
@@ -187,16 +189,24 @@ def without_verbs(host: Host) -> list[str]:
 
 
 def has_adapter(host: Host) -> bool:
-    """Whether the PCI bus shows any NVIDIA network function."""
+    """Whether the PCI bus shows any function that can only be an RDMA adapter."""
     return bool(_on_pci(host))
 
 
 def dead_adapters(host: Host) -> list[str]:
-    """PCI ids of NVIDIA network functions without kernel driver and RDMA device."""
+    """PCI ids of such functions without kernel driver and RDMA device."""
     alive = {d.name for a in host.glob("/sys/class/infiniband/*") if (d := _device(a))}
     return [bdf for bdf in _on_pci(host) if bdf not in alive and not driver(host, bdf)]
 
 
 def _on_pci(host: Host) -> list[str]:
-    """Network functions of class 0200 and 0207, virtual ones left out."""
-    return [f.bdf for f in functions(host) if f.vendor == MELLANOX and f.kind in (0x0200, 0x0207) and not f.virtual]
+    """InfiniBand and fabric controllers (0207, 0208), NVIDIA's Ethernet and Amazon's EFA; virtual ones left out.
+
+    Other makers' Ethernet adapters cannot be told from those without RDMA.
+    """
+    return [f.bdf for f in functions(host) if not f.virtual and (f.kind in _FABRIC or _by_maker(f))]
+
+
+def _by_maker(function: Function) -> bool:
+    ethernet = function.kind == _ETHERNET
+    return ethernet and (function.vendor == MELLANOX or (function.vendor, function.device[:3]) == EFA)

@@ -131,3 +131,44 @@ def test_a_state_that_we_do_not_know_is_no_fault(plant: Plant, state: str) -> No
 def test_a_counter_in_other_digits_is_no_number(plant: Plant) -> None:
     host = plant(hcas(1) | {"/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed": "²³\n"})
     assert list(ib_port(host, count=1)) == []
+
+
+def on_bus(vendor: str, device: str, kind: str) -> dict[str, str]:
+    base = "/sys/bus/pci/devices/0000:69:01.0"
+    return {f"{base}/vendor": f"0x{vendor}\n", f"{base}/device": f"0x{device}\n", f"{base}/class": f"0x{kind}00\n"}
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (on_bus("8086", "24f0", "0208"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
+        (on_bus("1d0f", "efa2", "0200"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
+        (on_bus("1077", "7322", "0207"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
+        (on_bus("14e4", "1750", "0200"), [("node", "ib_port_no_sign")]),
+    ],
+)
+def test_other_makers_adapters_without_a_driver_are_missed(
+    plant: Plant, function: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    """Like E79, E76, E82: Omni-Path, EFA and QLogic on the bus; an Ethernet adapter alone proves nothing."""
+    assert brief(list(ib_port(plant(function), count=1))) == expected
+
+
+@pytest.mark.parametrize("names", [("mlx5_0", "mlx5_1"), ("mlx5_0:1", "mlx5_1:1"), ("mlx5_0/1", "mlx5_1/1")])
+def test_other_spellings_of_an_expected_port(plant: Plant, names: tuple[str, ...]) -> None:
+    host = plant(hcas(2, mlx5_1=POLLING))
+    assert brief(list(ib_port(host, expected=names))) == [("mlx5_1/1", "ib_port_down")]
+
+
+def test_renamed_adapters_are_a_matter_of_settings(plant: Plant) -> None:
+    """Like E73: after an upgrade every adapter has another name, and all of them are up."""
+    tree = port("ibp26s0/1") | port("ibp60s0/1")
+    (found,) = ib_port(plant(tree), expected=("mlx5_0/1", "mlx5_1/1"))
+    assert (found.code, found.status, found.blame) == ("ib_port_renamed", "warn", "config")
+
+
+def test_a_stranger_does_not_stand_in_for_one_lost_port(plant: Plant) -> None:
+    """Like E80: a ninth port that is up hides no expected one that is gone."""
+    host = plant(hcas(2) | port("mlx5_9/1"))
+    found = brief(list(ib_port(host, expected=("mlx5_0/1", "mlx5_1/1", "mlx5_2/1"))))
+    assert found == [("mlx5_2/1", "ib_port_absent")]
