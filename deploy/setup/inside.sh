@@ -5,8 +5,10 @@ handed_on() {
     env | grep -E '^([a-z]+_proxy|[A-Z]+_PROXY|PIP_[A-Z_]+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CI|TORCH|PYTEST_ARGS)='
 }
 
+# The root is a mount of its own first, as a machine's is.
 mount_all() {
-    mount -t proc proc "$BARE/proc" &&
+    mount --bind "$BARE" "$BARE" &&
+        mount -t proc proc "$BARE/proc" &&
         mount --rbind /dev "$BARE/dev" && mount --make-rslave "$BARE/dev" &&
         mount --rbind /sys "$BARE/sys" && mount --make-rslave "$BARE/sys" || return 1
     while IFS= read -r dir; do
@@ -22,8 +24,8 @@ run_inside() {
     unshare --mount --pid --fork --kill-child sh -c '
         . "$1/inside.sh"; command=$2; shift 2
         mount_all || { echo "setup: the bare root could not be mounted" >&2; exit 1; }
-        # No exec: this shell is the first process in there and reaps what daemons leave behind.
-        chroot "$BARE" /usr/bin/env -i "$@" sh -c "cd \"\$0\" && eval \"\$1\"" "$AT" "$command"
-        exit $?
+        # The last shell does not exec: it is the first process in there and reaps what daemons leave behind. Its root is the
+        # bare one, as /proc/1 is where programs look for what the machine has mounted.
+        exec chroot "$BARE" /usr/bin/env -i "$@" sh -c "cd \"\$0\" && (eval \"\$1\"); exit \$?" "$AT" "$command"
     ' sh "$here" "${BARE_COMMAND:-make test}" "$@"
 }

@@ -1,6 +1,6 @@
 # What set-up does to the machine itself: refuses a production Slurm node, installs missing packages, starts and enables nothing.
 
-PACKAGES="python3-venv python3-dev gcc libc6-dev make ca-certificates procps munge slurmctld slurmd slurm-client slurmrestd slurm-wlm-jwt-plugin"
+PACKAGES="python3-venv python3-dev gcc libc6-dev make ca-certificates procps mount munge slurmctld slurmd slurm-client slurmrestd slurm-wlm-jwt-plugin"
 SERVICES="munge slurmctld slurmd slurmdbd slurmrestd"
 POLICY=/usr/sbin/policy-rc.d
 UNITS=/etc/systemd/system
