@@ -1,0 +1,1 @@
+"""pyslurm, Python's binding to libslurm, is used in a process of its own only: it never enters ours."""
