@@ -25,7 +25,7 @@ JOB = JobAttempt(job_id=77, gpu_minors=(7, 6))
 
 
 def test_a_leftover_on_this_jobs_gpu_is_found_by_minor(plant: Plant) -> None:
-    """E62: minor 6 is NVML index 1 here; the orphan on it is named, its GPU by PCI id."""
+    """E62, E69: minor 6 is NVML index 1 here; the orphan on it is named, its GPU by PCI id."""
     nvml = h100s()
     nvml[1].processes = (4242,)
     (found,) = gpu_leftover(plant(pci_tree() | ORPHAN, nvml=nvml, job=JOB))

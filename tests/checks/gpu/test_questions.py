@@ -174,6 +174,7 @@ def test_a_garbled_answer_of_systemctl_is_our_trouble(plant: Plant, text: str) -
 
 @pytest.mark.parametrize(("celsius", "expected"), [(35, []), (86, []), (87, ["gpu_hot"]), (95, ["gpu_hot"])])
 def test_heat_is_judged_by_the_devices_own_limit(plant: Plant, celsius: int, expected: list[str]) -> None:
+    """E55: 75 degrees is no matter, the limit is the device's own, and it is a warning that drains nothing."""
     nvml = h100s(2)
     nvml[1].temperature = Temperature(celsius, 87)
     assert [f.code for f in gpu_thermal(plant(pci_tree(2), nvml=nvml))] == expected

@@ -64,6 +64,7 @@ def test_everything_ends_when_the_agent_is_killed(fifo: Path) -> None:
 
 
 def test_closing_ends_everything_without_waiting_for_the_stuck(fifo: Path) -> None:
+    """E36, E114: a stuck holder of a driver is asked to end by TERM, and nobody waits for it."""
     seen: list[int] = []
 
     async def body(pool: LanePool) -> float:
