@@ -12,6 +12,7 @@ from checks.profile import Profile, typed_options
 from daemon import sitechecks
 from daemon.config import CheckSettings, Config
 
+IDLE_LANE = "system"
 STALE_ROUNDS = 2
 
 
@@ -74,7 +75,9 @@ def _split(declared: Check, options: dict[str, object], site: CheckSettings) -> 
     if declared.each:
         values = options.get(declared.each, declared.options[declared.each].default)
     if not isinstance(values, tuple | list) or not values:
-        yield Instance(declared.name, declared, options, declared.lane, interval, timeout)
+        # A split check without a value touches nothing, so it needs no worker of its own to say so.
+        lane = IDLE_LANE if declared.each else declared.lane
+        yield Instance(declared.name, declared, options, lane, interval, timeout)
         return
     for value in dict.fromkeys(values):
         own = {**options, str(declared.each): (value,)}

@@ -53,7 +53,8 @@ def _named(instances: tuple[Instance, ...]) -> dict[str, Instance]:
 def test_as_declared() -> None:
     found = _named(plan(_config(), Profile(name="p")))
     assert list(found) == ["plan_mount", "plan_gpu"]
-    assert (found["plan_mount"].lane, found["plan_mount"].target) == ("fs", "node")
+    assert found["plan_mount"].target == "node"
+    assert found["plan_mount"].lane == "system", "without a path it touches nothing: no worker of its own"
     assert (found["plan_gpu"].interval, found["plan_gpu"].timeout, found["plan_gpu"].stale_after) == (30, 3.0, 60)
     assert found["plan_gpu"].hook_only and not found["plan_mount"].hook_only
 
