@@ -20,11 +20,11 @@ import uvloop
 from api.app import create_app
 from api.controller.control import Controller
 from api.settings import ServerSettings, Settings
+from api.slurm_door import open_backend
 from api.store.migrate import check, upgrade
 from api.store.place import alone, open_database
 from api.store.store import Store
 from checks.judge.policy import load_policy
-from slurm.commands import Commands
 
 log = logging.getLogger(__name__)
 BACKLOG = 4096
@@ -66,7 +66,10 @@ def serve(settings: Settings) -> None:
         else:
             check(database)
         store = Store(database, load_policy(Path(settings.server.policy_dir)))
-        backend = Commands(conf=Path(settings.server.slurm_conf) if settings.server.slurm_conf else None)
+        try:
+            backend = open_backend(settings.server, stack)
+        except OSError as error:
+            raise CannotServe(f"backend {settings.server.backend}: {error}") from error
         controller = Controller(
             settings.controller_settings(), database, store, backend, policy=store.policy, guard=settings.guard
         )

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from api.controller.core import ControllerSettings
+from api.slurm_door import Kind, problem
 from checks.judge.guard import GuardLimits
 
 if sys.version_info >= (3, 11):
@@ -37,7 +38,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``behind_proxy``: TLS ends at a proxy on the way. ``open_reads_on_loopback``: whoever reaches a loopback address
     may read without a token. ``allowed_hosts``: names by which clients may call us beside our own address.
-    ``keep_days``: how long reports, changes and closed incidents are kept.
+    ``keep_days``: how long reports, changes and closed incidents are kept. ``backend`` and what belongs to it:
+    `api.slurm_door.SlurmSettings`.
     """
 
     host: str = "127.0.0.1"
@@ -45,6 +47,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     db: str = DEFAULT_DB
     cluster: str = ""
     slurm_conf: str = ""
+    backend: Kind = "commands"
+    rest_url: str = ""
+    rest_token_file: str = ""
+    rest_user: str = ""
+    rest_ca_file: str = ""
+    rest_plain: bool = False
+    pyslurm_python: str = ""
     tls_cert: str = ""
     tls_key: str = ""
     behind_proxy: bool = False
@@ -118,6 +127,8 @@ def _check(server: ServerSettings) -> None:
             f"host {server.host} is reachable from other machines: give tls_cert and tls_key, "
             "or behind_proxy where a proxy ends TLS"
         )
+    if why := problem(server):
+        raise SettingsError(why)
     if server.open_reads_on_loopback and (not server.loopback or server.behind_proxy):
         raise SettingsError("open_reads_on_loopback needs a loopback host without a proxy in front")
 

@@ -43,6 +43,14 @@ def test_flags_stand_over_the_file_and_the_file_over_defaults(tmp_path: Path) ->
         ('[server]\ntls_cert = "a"\n', "go together"),
         ('[server]\nhost = "0.0.0.0"\nbehind_proxy = true\nopen_reads_on_loopback = true\n', "needs a loopback host"),
         ("[server]\nbehind_proxy = true\nopen_reads_on_loopback = true\n", "needs a loopback host"),
+        ('[server]\nbackend = "command"\n', "Invalid enum value 'command'"),
+        ('[server]\nbackend = "rest"\n', "rest_url is missing"),
+        ('[server]\nrest_url = "unix:/run/r"\n', "backend is 'commands', expected 'rest'"),
+        ('[server]\nbackend = "pyslurm"\nrest_plain = true\n', "rest_plain is given and backend is 'pyslurm'"),
+        ('[server]\npyslurm_python = "/opt/p"\n', "expected 'pyslurm'"),
+        ('[server]\nbackend = "rest"\nrest_url = "login:6820"\n', "is none of http://HOST:PORT"),
+        ('[server]\nbackend = "rest"\nrest_url = "http://login:6820"\n', "would send the token unencrypted"),
+        ('[server]\nbackend = "rest"\nrest_url = "unix:/run/r"\nrest_ca_file = "/ca"\n', "does not use https"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, text: str, said: str) -> None:
