@@ -1,7 +1,7 @@
 # The ways into nodevet: `make help` lists them. Everything rests on `make setup`, which is quick when there is nothing to do.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-bare check lint types format bench lock clean
+.PHONY: help setup demo test test-bare test-slurm-matrix check lint types format bench lock clean
 SHELL := /bin/sh
 
 TORCH ?= 1
@@ -14,7 +14,7 @@ py := .venv/bin/python
 not_torch := $(if $(filter 0,$(TORCH)),-m "not torch")
 
 help: ## list the targets (default)
-	@sed -n 's/^\([a-z-]*\):.*## /    make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /    make \1\t/p' Makefile | expand -t 28
 	@echo "Variables: TORCH=0 (no torch, and none of its tests), PYTEST_ARGS='-k gate -x', PACKAGES=1 (with clean), NODEVET_ANYWAY=1."
 
 setup: ## everything needed to run and test: Debian packages, .venv, torch (TORCH=0 leaves torch out)
@@ -51,6 +51,9 @@ bench: ## the benchmarks, with their ratios side by side
 
 test-bare: ## set-up and every test in a bare Debian 12 made for it and removed after (needs root)
 	@sh deploy/setup/bare.sh
+
+test-slurm-matrix: ## the real-Slurm ring against Slurm 24.11 and 26.05, each in a Debian made for it and removed after (needs root)
+	@sh deploy/setup/matrix.sh
 
 lock: ## choose versions anew for deploy/setup/*.lock
 	@sh deploy/setup/lock.sh
