@@ -10,7 +10,7 @@ usage() {
 usage: install.sh [options]            install or upgrade the agent, the hooks and the nodevet command
        install.sh --uninstall [--purge]
   --server          install what the central service needs, too, and its unit
-  --cluster NAME    the Slurm cluster that the central service serves, for a new server.toml
+  --cluster NAME    the Slurm cluster (ClusterName), for a new nodevet.toml or server.toml
   --node NAME       the node's name in Slurm, for a new nodevet.toml
   --central URL     where the central service listens, for a new nodevet.toml
   --token FILE      copy this node's token to /etc/nodevet/token (mode 0600)

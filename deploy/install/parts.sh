@@ -67,7 +67,8 @@ install_configuration() {
     for dir in /etc/nodevet /etc/nodevet/policy.d /etc/nodevet/profiles.d /etc/nodevet/checks.d; do
         run install -d -m 0755 "$D$dir"
     done
-    sed -e "${NODE:+s|^#node = .*|node = \"$NODE\"|}" -e "${CENTRAL:+s|^#url = .*|url = \"$CENTRAL\"|}" \
+    sed -e "${NODE:+s|^#node = .*|node = \"$NODE\"|}" -e "${CLUSTER:+s|^#cluster = .*|cluster = \"$CLUSTER\"|}" \
+        -e "${CENTRAL:+s|^#url = .*|url = \"$CENTRAL\"|}" \
         -e "${TOKEN:+s|^#token_file|token_file|}" "$here/nodevet.toml" | put_once nodevet.toml 0644
     put_once hook.conf 0644 <"$ROOT/slurm/hook/hook.conf"
     [ -z "$SERVER" ] ||
@@ -132,7 +133,7 @@ finish() {
     [ -z "$DRY" ] || { say "a dry run: nothing was changed"; return 0; }
     [ -z "$SERVER" ] || say "server: cluster in /etc/nodevet/server.toml, systemctl enable --now nodevet-server;" \
         "tokens: runuser -u nodevet-server -- nodevet token create --help"
-    say "node: agent.node in /etc/nodevet/nodevet.toml, systemctl enable --now nodevet-agent, nodevet hook test," \
+    say "node: agent.node and agent.cluster in /etc/nodevet/nodevet.toml, systemctl enable --now nodevet-agent, nodevet hook test," \
         "then the lines of deploy/slurm/slurm.conf.lines"
 }
 

@@ -59,7 +59,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Target:
     token = directory / "token"
     token.write_text("secret\n")
     target = Target(directory / "root", wheels)
-    done = target.install("--node", "gpu001", "--central", "https://vet.example:8443", "--token", str(token))
+    named = ("--node", "gpu001", "--cluster", "main")
+    done = target.install(*named, "--central", "https://vet.example:8443", "--token", str(token))
     assert done.returncode == 0, done.stdout + done.stderr
     return target
 
@@ -94,8 +95,8 @@ def test_the_written_configuration_is_the_agents_own(installed: Target) -> None:
         from daemon.config import parse_config
         path = Path({str(installed.root / "etc/nodevet/nodevet.toml")!r})
         config = parse_config(path.read_text(), path, {{}})
-        print(config.agent.node, config.central.url, config.central.token_file)"""
-    assert installed.python(code) == "gpu001 https://vet.example:8443 /etc/nodevet/token\n"
+        print(config.agent.cluster, config.agent.node, config.central.url, config.central.token_file)"""
+    assert installed.python(code) == "main gpu001 https://vet.example:8443 /etc/nodevet/token\n"
 
 
 def test_the_servers_settings_are_its_own(installed: Target) -> None:
