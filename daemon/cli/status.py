@@ -36,7 +36,11 @@ def status(ctx: click.Context, path: str | None, as_json: bool) -> None:
 
 
 def _print(seen: dict[str, object]) -> None:
-    findings = seen.pop("findings", [])
+    findings, checks = seen.pop("findings", []), _dicts(seen.get("checks"))
+    if checks:
+        # Each with its age is for --json; a person wants to know of those that are behind.
+        behind = [str(c.get("name") or "") for c in checks if c.get("stale")]
+        seen["checks"] = f"{len(checks)}" + (f", stale: {', '.join(behind)}" if behind else ", none stale")
     for key, value in seen.items():
         if isinstance(value, str) and key == "verdict":
             click.echo(f"{key}: {paint(value)}")
@@ -56,7 +60,10 @@ def _flat(value: object) -> str:
     from checks import clean
 
     if isinstance(value, dict):
-        return ", ".join(f"{k} {_flat(v)}" for k, v in value.items())
+        named = ((k.replace("_", " "), v) for k, v in value.items() if v not in (None, "", [], {}))
+        return ", ".join(f"{k} {_flat(v)}" for k, v in named)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(_flat, value))
     return clean(value, 2000)

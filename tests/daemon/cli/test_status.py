@@ -13,7 +13,11 @@ import pytest
 from tests.daemon.cli.command import document, nodevet, write_config
 
 FINDING = b'{"status":"ok","check":"c","target":"t","message":"up\\nfail  all  lost"}'
-STATUS = b'{"cluster":"lab","node":"gpu1","verdict":"healthy","findings":[%s]}' % FINDING
+CHECKS = b'[{"name":"clock","age":1.5,"stale":false},{"name":"mount:/x","age":900,"stale":true}]'
+STATUS = (
+    b'{"cluster":"lab","node":"gpu1","verdict":"healthy","findings":[%s],"checks":%s,'
+    b'"uplink":{"state":"up","last_error":"","limits":null}}'
+) % (FINDING, CHECKS)
 
 
 @contextmanager
@@ -53,7 +57,8 @@ def test_shows_what_the_agent_says(tmp_path: Path) -> None:
         programs = nodevet("status", "--json", config=config)
     assert people.returncode == 0 and "verdict: healthy" in people.stdout
     assert people.stdout.splitlines()[-1].endswith("up fail  all  lost"), "a message made a line of its own"
-    assert document(programs)["node"] == "gpu1"
+    assert "checks: 2, stale: mount:/x" in people.stdout and "uplink: state up\n" in people.stdout
+    assert document(programs)["node"] == "gpu1" and len(document(programs)["checks"]) == 2
 
 
 @pytest.mark.parametrize(
