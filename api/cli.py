@@ -219,7 +219,7 @@ def _database(config: Path | None, url: str | None, *, create: bool | None) -> I
     settings = load_settings(config, {"db": url})
     before = os.umask(0o077)
     try:
-        database = open_database(settings.server.db)
+        database = open_database(settings.server.db, make=create is not False)
         try:
             if create and database.is_sqlite:
                 upgrade(database)

@@ -17,13 +17,15 @@ class NoPlace(Exception):
     """The database cannot be used where it is said to be."""
 
 
-def open_database(url: str) -> Database:
-    """The database; a directory that is missing is made, for us alone."""
+def open_database(url: str, *, make: bool = True) -> Database:
+    """The database; a directory that is missing is made, for us alone, or with ``make`` off nothing is."""
     try:
         database = Database(url)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise NoPlace(f"database {url.partition('://')[0][:32]!r}: {error}") from error
     if path := _file(database):
+        if not make and not path.exists():
+            raise NoPlace(f"database {path} does not exist: run nodevet db upgrade, or name the right one")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:

@@ -42,6 +42,13 @@ def test_the_database_is_upgraded_by_command(tmp_path: Path, capsys: pytest.Capt
     assert run(["db", "check", "--db", url]) == 0
 
 
+@pytest.mark.parametrize("asking", [["db", "check"], ["token", "list"], ["token", "revoke", "7"]])
+def test_to_look_makes_nothing(asking: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*asking, "--db", f"sqlite:///{tmp_path}/sub/x.db"]) == 1
+    assert "does not exist" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_database_that_cannot_be_made_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert run(["token", "create", "--role", "viewer", "--db", f"sqlite:///{tmp_path}/file/x.db"]) == 1
