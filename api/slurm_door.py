@@ -14,7 +14,7 @@ from slurm.commands import Commands
 from slurm.pyslurm.backend import PySlurm
 from slurm.rest.backend import Rest
 from slurm.rest.door import parse_address
-from slurm.rest.token import TokenCommand, TokenFile, TokenSource
+from slurm.rest.token import TokenCommand, TokenFile, TokenSource, checked_user
 
 Kind = Literal["commands", "rest", "pyslurm"]
 
@@ -64,6 +64,11 @@ def _rest_problem(settings: SlurmSettings) -> str | None:
         address = parse_address(settings.rest_url)
     except ValueError as error:
         return f"rest_url {error}"
+    if settings.rest_user:
+        try:
+            checked_user(settings.rest_user)
+        except ValueError as error:
+            return f"rest_user {error}"
     if settings.rest_ca_file and not address.tls:
         return f"rest_ca_file is given and rest_url {address} does not use https"
     if not address.private and not settings.rest_plain:

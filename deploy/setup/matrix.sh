@@ -65,13 +65,13 @@ suite() (
 
 locate "${here%/deploy/setup}"
 AT=/srv/nodevet
+case "${MATRIX:-}" in *[!a-z\ ]*) die "MATRIX: $MATRIX is no list of suites" ;; esac
 [ "$(id -u)" = 0 ] || { say "matrix: skipped: only root can make other Debians"; exit 0; }
 own_dir "$STATE"
 refuse_production
 (ensure_packages mmdebstrap) || { say "matrix: skipped: mmdebstrap is not installed and cannot be"; exit 0; }
 failed=0
 for name in ${MATRIX:-trixie forky}; do
-    case "$name" in *[!a-z]*) die "MATRIX: $name is no suite" ;; esac
     suite "$name"
     case $? in 0 | 2) ;; 130 | 143) exit 1 ;; *) failed=1 ;; esac
 done

@@ -14,7 +14,7 @@ from slurm.job import JobState
 from slurm.nodes import nodes_from_json
 from slurm.rest import answers
 from slurm.rest.door import MAX_BODY, Answer, Door, parse_address
-from slurm.rest.token import TokenSource, expired, subject
+from slurm.rest.token import TokenSource, checked_user, expired, subject
 from slurm.rest.versions import APIS, Api, named
 from slurm.state import NodeState
 
@@ -43,7 +43,7 @@ class Rest:
     ) -> None:
         self._door = Door(parse_address(url), ca_file=ca_file, max_body=max_body)
         self._token = token
-        self._user = user
+        self._user = checked_user(user) if user else ""
         self._timeout = timeout
         self._wanted = named(version) if version else None
         self._api = self._wanted

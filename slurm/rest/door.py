@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import socket
 import ssl
 import threading
@@ -20,6 +21,8 @@ MAX_BODY = 64 * 1024 * 1024
 MAX_HEAD = 64 * 1024
 PIECE = 65536
 LONGEST_SOCKET_PATH = 107  # bytes, by Linux
+
+_PLAIN = re.compile(r"[A-Za-z0-9._~:/\[\]-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ def parse_address(text: str) -> Address:
             raise ValueError(f"{text[:200]!r} is no path of a unix socket of at most {LONGEST_SOCKET_PATH} bytes")
         return Address(path=path)
     parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment or parts.username:
+    # What stands in a request line or a header is held to characters that mean nothing there.
+    if _PLAIN.fullmatch(text) is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{text[:200]!r} is none of http://HOST:PORT, https://HOST:PORT and unix:/PATH")
     tls = parts.scheme == "https"
     return Address(parts.hostname, parts.port or (443 if tls else 6820), tls=tls, prefix=parts.path.rstrip("/"))

@@ -96,6 +96,13 @@ def expired(token: str, now: float) -> bool:
     return isinstance(end, (int, float)) and end <= now
 
 
+def checked_user(name: str) -> str:
+    """Return the name, or raise ValueError: it stands in a header."""
+    if _USER.fullmatch(name) is None:
+        raise ValueError(f"{name[:64]!r} is not the name of a user")
+    return name
+
+
 def subject(token: str) -> str:
     """The user the token says it is for; empty when it does not say, or when the name could not stand in a header."""
     name = _claims(token).get("sun")

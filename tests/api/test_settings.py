@@ -49,6 +49,7 @@ def test_flags_stand_over_the_file_and_the_file_over_defaults(tmp_path: Path) ->
         ('[server]\nbackend = "pyslurm"\nrest_plain = true\n', "rest_plain is given and backend is 'pyslurm'"),
         ('[server]\npyslurm_python = "/opt/p"\n', "expected 'pyslurm'"),
         ('[server]\nbackend = "rest"\nrest_url = "login:6820"\n', "is none of http://HOST:PORT"),
+        ('[server]\nbackend = "rest"\nrest_url = "unix:/r"\nrest_user = "a b"\n', "'a b' is not the name of a user"),
         ('[server]\nbackend = "rest"\nrest_url = "http://login:6820"\n', "would send the token unencrypted"),
         ('[server]\nbackend = "rest"\nrest_url = "unix:/run/r"\nrest_ca_file = "/ca"\n', "does not use https"),
     ],

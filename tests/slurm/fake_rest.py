@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -181,18 +182,27 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _TcpServer(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that refuses our certificate."""
+
+
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
 
 @contextmanager
-def serving(fake: FakeRest, socket: Path | None = None) -> Iterator[str]:
-    """Run the stand-in and give the URL where it listens."""
+def serving(fake: FakeRest, socket: Path | None = None, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Run the stand-in and give the URL where it listens; ``tls`` is a certificate and its key."""
     handler = type("Handler", (_Handler,), {"fake": fake})
     server: socketserver.BaseServer
     if socket is None:
-        server = tcp = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        url = f"http://127.0.0.1:{tcp.server_address[1]}"
+        server = tcp = _TcpServer(("127.0.0.1", 0), handler)
+        url = f"{'https' if tls else 'http'}://127.0.0.1:{tcp.server_address[1]}"
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            tcp.socket = context.wrap_socket(tcp.socket, server_side=True)
     else:
         server, url = _UnixServer(str(socket), handler), f"unix:{socket}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})

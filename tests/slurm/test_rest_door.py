@@ -16,7 +16,8 @@ from slurm.commands import Ended
 from slurm.rest.backend import Rest
 from slurm.rest.door import Address, parse_address
 from slurm.rest.token import TokenCommand, TokenFile
-from tests.slurm.fake_rest import TOKEN
+from tests.slurm.fake import FakeSlurm
+from tests.slurm.fake_rest import TOKEN, FakeRest, serving
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,19 @@ def test_reads_an_address(text: str, address: Address, private: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "login:6820", "ftp://x", "http://", "http://u@h", "http://h?x", "unix:", "/" + "x" * 107, "http://h:x"]
+    "text",
+    [
+        "",
+        "login:6820",
+        "ftp://x",
+        "http://",
+        "http://u@h",
+        "http://h?x",
+        "unix:",
+        "/" + "x" * 107,
+        "http://h:x",
+        "http://h/a b",
+    ],
 )
 def test_refuses_another_address(text: str) -> None:
     with pytest.raises(ValueError):
@@ -127,6 +140,23 @@ def test_a_name_that_is_not_resolved_in_time(monkeypatch: pytest.MonkeyPatch) ->
             backend.node("n1")
     assert len(asked) == 1
     release.set()
+
+
+def test_a_certificate_is_proved(tmp_path: Path) -> None:
+    fake = FakeRest(FakeSlurm("26.05"), ("v0.0.45",))
+    folder = Path(__file__).parents[1] / "api/data"
+    certificate = folder / "test-cert.pem"
+    with serving(fake, tls=(certificate, folder / "test-key.pem")) as url:
+        assert sorted(_rest(url, user="root", ca_file=str(certificate)).nodes()) == ["n1", "n2", "n3"]
+        with pytest.raises(errors.SlurmError, match="certificate is not accepted"):
+            _rest(url, user="root").nodes()
+    assert len(fake.asked) == 1
+
+
+def test_a_user_that_would_be_another_header_is_refused() -> None:
+    for name in ("root\r\nX-SLURM-USER-TOKEN: x", "a b", "ü"):
+        with pytest.raises(ValueError, match="is not the name of a user"):
+            _rest("unix:/run/r", user=name)
 
 
 # The token.
