@@ -15,6 +15,7 @@ import pytest
 
 from deploy.simcluster import lab_ground
 from deploy.simcluster.cluster import Options, SimCluster, new_base
+from slurm.reason import parse
 from tests.flow.view import View
 
 OURS = "nodevet: "
@@ -99,10 +100,10 @@ class Flow(View):
 
     def _all_idle(self) -> bool:
         states = self.lab.states()
-        drains = {d.node: d for d in self.drains() if d.owner == "ours-automatic"} if self.patient else {}
+        asked = {d.node for d in self.drains() if "nodevet resume" in d.exit}
         for name, state in states.items():
-            ours = name in drains
-            if ours and "nodevet resume" in drains[name].exit:
+            ours = self.patient and parse(self.lab.node_reason(name).rpartition(" [")[0]) is not None
+            if ours and name in asked:
                 self.cluster.post("drains/resume", {"nodes": name, "verify": True})
             if not ours and state.rstrip("*") in {"drain", "drained", "down"}:
                 self.lab.run(["scontrol", "update", f"nodename={name}", "state=resume"], check=False)
