@@ -20,6 +20,7 @@ from checks.wire import (
     Order,
     PermitAnswer,
     PermitRequest,
+    Quiet,
 )
 from slurm.state import NodeState
 
@@ -53,6 +54,31 @@ class DrainView(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     phase: str = ""
     exit: str = ""
+
+
+class PauseView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that Nodevet keeps its hands off until a time: nothing is asked, refused, drained or resumed."""
+
+    cluster: str
+    node: str
+    until: datetime
+    reason: str
+    actor: str
+    created_at: datetime
+
+
+class SilenceView(msgspec.Struct, frozen=True, kw_only=True):
+    """Findings that lead to nothing until a time, though they are shown; what is empty means all."""
+
+    id: int
+    cluster: str
+    check: str
+    node: str
+    partition: str
+    until: datetime
+    reason: str
+    actor: str
+    created_at: datetime
 
 
 class ControllerPort(Protocol):
@@ -106,6 +132,36 @@ class ControllerPort(Protocol):
 
     async def resume(self, nodes: str, actor: str, verify: bool = True, force: bool = False) -> list[DrainRow]:
         """Give nodes back for a person, after verification unless told otherwise."""
+        ...
+
+    async def pause(self, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
+        """Keep hands off these nodes for a time."""
+        ...
+
+    async def unpause(self, nodes: str, actor: str) -> list[DrainRow]:
+        """End pauses, and have the nodes verified."""
+        ...
+
+    def pauses(self) -> list[PauseView]:
+        """Every pause in force."""
+        ...
+
+    async def silence(
+        self, *, check: str, nodes: str, partition: str, seconds: float, reason: str, actor: str
+    ) -> list[SilenceView]:
+        """Have findings lead to nothing for a time; what is empty means all."""
+        ...
+
+    async def unsilence(self, number: int, actor: str) -> bool:
+        """End a silence; whether there was one."""
+        ...
+
+    def silences(self) -> list[SilenceView]:
+        """Every silence in force."""
+        ...
+
+    def quiet(self, cluster: str, node: str) -> Quiet | None:
+        """What people asked to rest on a node, for the reply to its poll."""
         ...
 
     def drains(self) -> list[DrainView]:

@@ -73,6 +73,7 @@ def serve(settings: Settings) -> None:
         controller = Controller(
             settings.controller_settings(), database, store, backend, policy=store.policy, guard=settings.guard
         )
+        store.silenced = controller.silenced
         listener = stack.enter_context(_listen(settings.server))
         uvloop.run(_run(create_app(store, controller, settings.server), settings.server, listener))
 

@@ -177,12 +177,26 @@ class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int = PROTOCOL
 
 
+class Quiet(msgspec.Struct, frozen=True, kw_only=True):
+    """What people asked to rest on one node: a pause and silenced checks (``*``: all).
+
+    ``paused``: seconds that the pause still lasts, 0 = none; counted from the answer, so that clocks need not agree.
+    """
+
+    paused: float = 0.0
+    until: datetime | None = None
+    reason: str = ""
+    actor: str = ""
+    silenced: tuple[str, ...] = ()
+
+
 class PollAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Orders, limits and leases for one agent."""
+    """Orders, limits and leases for one agent; ``quiet`` None takes back nothing that was said before."""
 
     orders: tuple[Order, ...] = ()
     limits: Limits | None = None
     leases: tuple[Lease, ...] = ()
+    quiet: Quiet | None = None
 
 
 class PermitRequest(msgspec.Struct, frozen=True, kw_only=True):

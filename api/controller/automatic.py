@@ -54,9 +54,9 @@ class Cause:
         return self.decision.codes[0]
 
 
-def judge_now(core: Core, findings: Sequence[Finding], now: datetime) -> Decision:
-    """The interval decision on stored findings."""
-    return decide(timed(findings), core.policy, context_of(core, findings, "interval", now))
+def judge_now(core: Core, findings: Sequence[Finding], now: datetime, node: str = "") -> Decision:
+    """The interval decision on stored findings; with a ``node`` what people silenced there leads to nothing."""
+    return decide(timed(findings), core.policy, context_of(core, findings, "interval", now, node))
 
 
 def timed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -64,9 +64,11 @@ def timed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(f for f in findings if f.observed_at is not None)
 
 
-def context_of(core: Core, findings: Sequence[Finding], occasion: Occasion, now: datetime) -> Context:
+def context_of(core: Core, findings: Sequence[Finding], occasion: Occasion, now: datetime, node: str = "") -> Context:
     """A context in which what is older than ``fresh`` leads nowhere."""
-    return Context(occasion=occasion, now=now, stale_after={f.check: core.settings.fresh for f in findings})
+    stale = {f.check: core.settings.fresh for f in findings}
+    silenced = core.silenced(node) if node else frozenset()
+    return Context(occasion=occasion, now=now, stale_after=stale, silenced=silenced)
 
 
 async def consider(core: Core) -> None:
@@ -78,7 +80,7 @@ async def consider(core: Core) -> None:
     look = Look(core, failing, await asyncio.to_thread(_tally, core, failing))
     for node in sorted(failing):
         state = core.view.states.get(node)
-        if state is None or state.out_of_service or state.hands_off or node in opened:
+        if state is None or state.out_of_service or state.hands_off or core.paused(node) or node in opened:
             continue
         await core.spare(node, look.at(node))
     await asyncio.to_thread(core.notices.keep, _about_faults, look.denied, "no longer so")
@@ -111,7 +113,7 @@ class Look:
     async def at(self, node: str) -> None:
         """Drain this node if everybody allows it."""
         core = self.core
-        decision = judge_now(core, self._of_this_boot(node, self.failing[node]), core.clock())
+        decision = judge_now(core, self._of_this_boot(node, self.failing[node]), core.clock(), node)
         if decision.wanted != "drain":
             return
         if await asyncio.to_thread(believed, core, node, decision):
@@ -123,7 +125,7 @@ class Look:
             await asyncio.to_thread(_denied, core, node, decision, ruling)
             return
         findings = await asyncio.to_thread(core.store.current_findings, core.cluster, node)
-        decision = judge_now(core, self._of_this_boot(node, findings), core.clock())
+        decision = judge_now(core, self._of_this_boot(node, findings), core.clock(), node)
         if decision.wanted != "drain":
             return
         await drain_node(core, node, decision, findings)
@@ -147,6 +149,8 @@ async def drain_node(
 ) -> Drained:
     """Authorize and drain one node, as long as it is still ``wanted`` when its turn comes."""
     cause = Cause(decision, checks_of(decision, findings), job)
+    if paused := core.paused(node):
+        return Drained(False, paused)
     async with core.node_locks[node]:
         async with core.lock:
             if not wanted():

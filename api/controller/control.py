@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from api.controller import people
+from api.controller import people, rest
 from api.controller.automatic import consider
 from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.gate import Gates
@@ -17,15 +17,16 @@ from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
 from api.controller.orders import new_order
 from api.controller.permits import Permits
+from api.controller.quiet import QuietBook
 from api.controller.reconcile import reconcile
 from api.controller.records import Records
 from api.controller.slurm_view import SlurmView
 from api.controller.verify import verify
-from api.ports import DrainRow, DrainView, OrderKind
+from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
 from api.store.database import Database
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import Policy, shipped
-from checks.wire import GateAnswer, GateRequest, Lease, Limits, Order, PermitAnswer, PermitRequest
+from checks.wire import GateAnswer, GateRequest, Lease, Limits, Order, PermitAnswer, PermitRequest, Quiet
 from slurm.backend import Backend
 from slurm.errors import SlurmError
 from slurm.state import NodeState
@@ -53,7 +54,13 @@ class Controller:
         guard: GuardLimits | None = None,
     ) -> None:
         self.core = Core(
-            settings, store, Records(database), SlurmView(backend), policy or shipped(), guard or GuardLimits()
+            settings,
+            store,
+            Records(database),
+            SlurmView(backend),
+            policy or shipped(),
+            guard or GuardLimits(),
+            QuietBook(database, settings.cluster),
         )
         self.core.view.clock = lambda: self.core.clock()
         self.leases = Leases(self.core)
@@ -127,6 +134,43 @@ class Controller:
         self._wake.set()
         return rows
 
+    async def pause(self, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
+        """Keep hands off these nodes for a time."""
+        return await rest.pause(self.core, nodes, seconds, reason, actor)
+
+    async def unpause(self, nodes: str, actor: str) -> list[DrainRow]:
+        """End pauses, and have the nodes verified."""
+        return await rest.unpause(self.core, nodes, actor)
+
+    def pauses(self) -> list[PauseView]:
+        """Every pause in force."""
+        return self.core.quiet.pauses(self.core.clock())
+
+    async def silence(
+        self, *, check: str, nodes: str, partition: str, seconds: float, reason: str, actor: str
+    ) -> list[SilenceView]:
+        """Have findings lead to nothing for a time."""
+        return await rest.silence(self.core, check, nodes, partition, seconds, reason, actor)
+
+    async def unsilence(self, number: int, actor: str) -> bool:
+        """End a silence; whether there was one."""
+        return await rest.unsilence(self.core, number, actor)
+
+    def silences(self) -> list[SilenceView]:
+        """Every silence in force."""
+        return self.core.quiet.silences(self.core.clock())
+
+    def quiet(self, cluster: str, node: str) -> Quiet | None:
+        """What people asked to rest on a node, for the reply to its poll."""
+        if cluster != self.core.cluster:
+            return None
+        state = self.core.view.states.get(node)
+        return self.core.quiet.told(node, state.partitions if state else (), self.core.clock())
+
+    def silenced(self, cluster: str, node: str, check: str) -> bool:
+        """Whether this check's findings on this node lead to nothing; asked by the store before it opens incidents."""
+        return cluster == self.core.cluster and bool(self.core.silenced(node) & {check, "*"})
+
     def drains(self) -> list[DrainView]:
         """Every drain in force, whoever owns it."""
         return people.drain_views(self.core)
@@ -172,6 +216,7 @@ class Controller:
             self._begun = True
         if await self._read_is_due():
             self._read_at = time.monotonic()
+            await rest.keep_time(self.core)
             if not await self.core.view.refresh():
                 text = f"slurm does not answer: {self.core.view.error}"
                 await asyncio.to_thread(self.core.incident, "", "slurm_unreachable", text)

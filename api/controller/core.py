@@ -15,6 +15,7 @@ import msgspec
 
 from api.controller.notices import Notices
 from api.controller.orders import Orders
+from api.controller.quiet import QuietBook, why_paused
 from api.controller.records import Records
 from api.controller.slurm_view import SlurmView
 from api.store.views import IncidentView, NodeView, ReportView
@@ -75,6 +76,7 @@ class Core:
     view: SlurmView
     policy: Policy
     guard: GuardLimits
+    quiet: QuietBook
     orders: Orders = field(default_factory=Orders)
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -94,6 +96,16 @@ class Core:
     def cluster(self) -> str:
         """The one cluster this controller drains in."""
         return self.settings.cluster
+
+    def paused(self, node: str) -> str | None:
+        """Why automation keeps its hands off a node that a person paused, or None."""
+        pause = self.quiet.paused(node, self.clock())
+        return None if pause is None else why_paused(pause)
+
+    def silenced(self, node: str) -> frozenset[str]:
+        """The checks whose findings lead to nothing on this node, ``*`` for all of them."""
+        state = self.view.states.get(node)
+        return self.quiet.silenced(node, state.partitions if state else (), self.clock())
 
     def way_back(self, code: str) -> PolicyStep:
         """What brings a node back that was drained for this code."""

@@ -28,6 +28,8 @@ class Leases:
     def of(self, node: str) -> tuple[Lease, ...]:
         """The node's lease, if it holds one that is still good."""
         lease = self._out.get(node)
+        if self._core.silenced(node):
+            return ()
         return (lease,) if lease is not None and lease.expires_at > self._core.clock() else ()
 
     def drop(self, node: str) -> None:
@@ -65,5 +67,9 @@ class Leases:
         view = fleet(core)
         promised = len(view.promised)
         room = int((headroom(view, core.guard) + promised) * core.settings.lease_share) - promised
-        serving = (n for n in live if n in view.nodes and view.nodes[n].in_service)
+        serving = (
+            n
+            for n in live
+            if n in view.nodes and view.nodes[n].in_service and not core.paused(n) and not core.silenced(n)
+        )
         return [n for n in serving if n not in self._out and n not in view.promised][: max(0, room)]

@@ -38,6 +38,11 @@ class Orders:
             event.set()
         return order
 
+    def wake(self, cluster: str, node: str) -> None:
+        """Have the node's open poll answered now: what else its reply carries has changed."""
+        if event := self._wake.get((cluster, node)):
+            event.set()
+
     async def take(self, cluster: str, node: str, wait: float) -> tuple[Order, ...]:
         """Orders not yet sent on this connection's turn; waits up to ``wait`` seconds for one."""
         key = (cluster, node)

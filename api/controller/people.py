@@ -203,6 +203,8 @@ def _exit(core: Core, owner: Owner, record: DrainRecord | None, state: NodeState
     """What brings this node back."""
     if state.hands_off:
         return f"hands off while {state.hands_off}"
+    if paused := core.paused(state.name):
+        return f"hands off: {paused}"
     if owner is Owner.SLURM:
         return "slurm's own drain: find the cause, then scontrol update nodename=… state=resume"
     if owner is Owner.OTHER or record is None:

@@ -119,7 +119,7 @@ class Permits:
             requeue = job.requeue if job is not None else None
         except (SlurmError, TimeoutError) as error:
             log.warning("job not read job=%s why=%s", request.job.job_id, error)
-        context = context_of(self._core, request.findings, "prolog", self._core.clock())
+        context = context_of(self._core, request.findings, "prolog", self._core.clock(), request.node)
         return decide(timed(request.findings), self._core.policy, replace(context, job=request.job, requeue=requeue))
 
     async def _repeated(self, request: PermitRequest) -> PermitAnswer | None:

@@ -56,3 +56,35 @@ permits = Table(
     Index("ix_permits_job", "cluster", "node", "job"),
     Index("ix_permits_expires_at", "expires_at"),
 )
+
+pauses = Table(
+    "pauses",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("cluster", String(128), nullable=False),
+    Column("node", String(128), nullable=False),
+    Column("until", UtcTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("ended_at", UtcTime),
+    Column("ended_by", String(128), nullable=False, server_default=""),
+    Index("ix_pauses_open", "cluster", "ended_at"),
+)
+
+silences = Table(
+    "silences",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("cluster", String(128), nullable=False),
+    Column("check_name", String(128), nullable=False, server_default=""),
+    Column("node", String(128), nullable=False, server_default=""),
+    Column("partition_name", String(128), nullable=False, server_default=""),
+    Column("until", UtcTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("ended_at", UtcTime),
+    Column("ended_by", String(128), nullable=False, server_default=""),
+    Index("ix_silences_open", "cluster", "ended_at"),
+)

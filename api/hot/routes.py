@@ -106,7 +106,12 @@ class Poll(Hot):
         orders = await self._while_there(controller.orders(cluster, node, wait), receive)
         if orders is None and not self.shared.closing.is_set():
             return None
-        return PollAnswer(orders=orders or (), limits=controller.limits(), leases=controller.leases_for(cluster, node))
+        return PollAnswer(
+            orders=orders or (),
+            limits=controller.limits(),
+            leases=controller.leases_for(cluster, node),
+            quiet=controller.quiet(cluster, node),
+        )
 
     async def _while_there(self, work: Coroutine[Any, Any, T], receive: Receive) -> T | None:
         """The work's result; None when the agent left or the server stops before it is done."""

@@ -19,7 +19,9 @@ _POWERED_DOWN = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
 
 def with_slurm(view: NodeView, controller: ControllerPort) -> NodeView:
     """The node with its state and reason; one that is powered down has no data, which is no trouble."""
-    state = controller.slurm_state(view.node)
+    quiet, state = controller.quiet(view.cluster, view.node), controller.slurm_state(view.node)
+    if quiet is not None and quiet.paused:
+        view = msgspec.structs.replace(view, paused_until=quiet.until)
     if state is None:
         return view
     reason = state.active_reason

@@ -93,14 +93,18 @@ def follow(
     current: Current,
     *,
     unanswered: bool,
+    silenced: frozenset[str] = frozenset(),
 ) -> None:
     """Open and close what the current findings of the checks ``named`` ask for.
 
-    ``unanswered``: the agent itself calls the node unknown, so its unknown findings are problems too.
+    ``unanswered``: the agent itself calls the node unknown, so its unknown findings are problems too. ``silenced``:
+    checks that open nothing for a time; what is open already is closed as always.
     """
     mine = [f for f in current.values() if f.check in set(named)]
     problems = [f for f in mine if f.status == "fail" or (f.status == "unknown" and unanswered)]
     for finding in problems:
+        if finding.check in silenced:
+            continue
         kind = "finding" if finding.status == "fail" else "unanswered"
         key = (*node, finding.code, finding.target)
         open_incident(connection, at, key, message=finding.message, kind=kind, check=finding.check)

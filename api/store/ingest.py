@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
@@ -15,10 +16,14 @@ from api.store.views import Stored
 from checks.judge.policy import Policy
 from checks.wire import Batch, Report, Verdict
 
+# (cluster, node, check): whether its findings open no incident there
+Silenced = Callable[[str, str, str], bool]
 _KEPT = frozenset({"prolog", "epilog", "manual", "burn-in"})
 
 
-def ingest(connection: Connection, batch: Batch, now: datetime, policy: Policy) -> Stored:
+def ingest(
+    connection: Connection, batch: Batch, now: datetime, policy: Policy, silenced: Silenced = lambda *_: False
+) -> Stored:
     """Store the reports of ``batch`` that are new; they must be in bounds and speak for the batch's node."""
     last = _last_sequence(connection, batch, now)
     fresh = _in_order(batch, last)
@@ -32,7 +37,7 @@ def ingest(connection: Connection, batch: Batch, now: datetime, policy: Policy) 
         kept = [_row(r, now) for r in fresh if _is_kept(r)]
         if kept:
             connection.execute(insert(reports), kept)
-        _apply(connection, batch, fresh, now, policy)
+        _apply(connection, batch, fresh, now, policy, silenced)
     accepted = fresh[-1].sequence if fresh else last
     return Stored(accepted=accepted, stored=tuple(fresh), repeated=len(batch.reports) - len(fresh))
 
@@ -60,7 +65,9 @@ def _is_kept(report: Report) -> bool:
     return report.occasion in _KEPT or wanted in ("drain", "refuse") or ordered
 
 
-def _apply(connection: Connection, batch: Batch, fresh: list[Report], now: datetime, policy: Policy) -> None:
+def _apply(
+    connection: Connection, batch: Batch, fresh: list[Report], now: datetime, policy: Policy, silenced: Silenced
+) -> None:
     """Bring status, current findings, history and incidents up to the last of ``fresh``."""
     status = read_status(connection, batch.cluster, batch.node)
     incarnation = status.incarnation if status else ""
@@ -79,7 +86,8 @@ def _apply(connection: Connection, batch: Batch, fresh: list[Report], now: datet
         reported = report.decision.verdict if report.decision else reported
     values |= from_findings(after, policy, reported)
     write_status(connection, batch.cluster, batch.node, now, values)
-    follow(connection, now, (batch.cluster, batch.node), named, after, unanswered=reported == "unknown")
+    rest = frozenset(check for check in named if silenced(batch.cluster, batch.node, check))
+    follow(connection, now, (batch.cluster, batch.node), named, after, unanswered=reported == "unknown", silenced=rest)
 
 
 def _replay(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
 
 from sqlalchemy.exc import IntegrityError
@@ -36,6 +37,8 @@ class Store:
     def __init__(self, database: Database, policy: Policy | None = None) -> None:
         self.database = database
         self.policy = policy or shipped()
+        # (cluster, node, check): a check that people silenced there opens no incident.
+        self.silenced: Callable[[str, str, str], bool] = lambda *_: False
 
     # What agents say
 
@@ -44,11 +47,11 @@ class Store:
         at = now or utc_now()
         try:
             with self.database.begin() as connection:
-                return ingest.ingest(connection, batch, at, self.policy)
+                return ingest.ingest(connection, batch, at, self.policy, self.silenced)
         except IntegrityError:
             # Another server stored the same batch at the same moment: the second look finds it stored.
             with self.database.begin() as connection:
-                return ingest.ingest(connection, batch, at, self.policy)
+                return ingest.ingest(connection, batch, at, self.policy, self.silenced)
 
     def touch(self, request: PollRequest, now: datetime | None = None) -> None:
         """Note a heartbeat."""

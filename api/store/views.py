@@ -52,6 +52,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     last_report: datetime | None
     slurm_state: str | None = None
     reason: str | None = None
+    paused_until: datetime | None = None
 
 
 class FindingView(Finding, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ class Context:
 
     ``stale_after``: seconds per check after which a finding is stale. ``requeue``: whether Slurm would requeue
     the job after a refusal. ``refuse_possible``: False where refusing is switched off for this occasion.
-    ``quiet``: hands are off (STOP, pause, maintenance), the text says why.
+    ``quiet``: hands are off (STOP, pause, maintenance), the text says why. ``silenced``: checks whose findings a
+    person wants to lead to nothing for a time, ``*`` for all of them.
     """
 
     occasion: Occasion
@@ -26,3 +27,4 @@ class Context:
     stale_after: Mapping[str, float] = field(default_factory=dict)
     boot_age: float | None = None
     quiet: str = ""
+    silenced: frozenset[str] = frozenset()

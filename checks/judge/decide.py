@@ -23,7 +23,8 @@ def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Dec
     fresh = [f for f in seen if not is_stale(f, context)]
     acting = [(f, policy.rule(f.code, f.status, f.blame)) for f in fresh if f.status == "fail"]
     shadow = tuple(dict.fromkeys(f.code for f, r in acting if r.shadow))
-    wanted = [(f, _action(f, r, context)) for f, r in acting if not r.shadow]
+    heard = [(f, r) for f, r in acting if not context.silenced & {f.check, "*"}]
+    wanted = [(f, _action(f, r, context)) for f, r in heard if not r.shadow]
     action: Action = max((a for _, a in wanted), key=_WEIGHT.__getitem__, default=_NOTHING)
     # A part says more than the node as a whole: "gpu_lost 0000:5d:00.0" stands before "gpu_count_low node".
     one_each = {(f.target == "node", f.code, f.target): f for f, a in reversed(wanted) if a == action}
@@ -34,7 +35,7 @@ def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Dec
         codes=tuple(dict.fromkeys(f.code for f in causes)),
         reason=operator_reason(causes),
         user_message=_for_user(action),
-        why=context.quiet or _why(action, fresh, context),
+        why=context.quiet or _why(action, fresh, context) or _silenced(acting, heard),
         policy_version=policy.version,
         shadow_codes=shadow,
     )
@@ -85,6 +86,12 @@ def _for_user(action: Action) -> str:
     if action == "refuse":
         return "this node failed its health check before your job started; Slurm restarts the job on other nodes"
     return ""
+
+
+def _silenced(acting: Sequence[tuple[Finding, Rule]], heard: Sequence[tuple[Finding, Rule]]) -> str:
+    """The faults that nothing follows from because a person silenced their checks: said, never hidden."""
+    codes = dict.fromkeys(f.code for f, r in acting if (f, r) not in heard)
+    return clean(f"silenced: {', '.join(codes)}") if codes else ""
 
 
 def _why(action: Action, findings: Sequence[Finding], context: Context) -> str:

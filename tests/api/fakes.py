@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
-from api.ports import DrainRow, DrainView, OrderKind
+from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
 from checks.wire import (
     Batch,
     Blame,
@@ -23,6 +23,7 @@ from checks.wire import (
     Order,
     PermitAnswer,
     PermitRequest,
+    Quiet,
     Report,
     Status,
     Verdict,
@@ -46,6 +47,8 @@ class FakeController:
         self.in_force: list[DrainView] = []
         self.permits: list[PermitRequest] = []
         self.gates: list[GateRequest] = []
+        self.rests: list[tuple[object, ...]] = []
+        self.told: dict[str, Quiet] = {}
         self.abandoned = 0
         self.polled = asyncio.Event()
 
@@ -100,6 +103,38 @@ class FakeController:
     async def resume(self, nodes: str, actor: str, verify: bool = True, force: bool = False) -> list[DrainRow]:
         self.resumed.append((nodes, actor, verify, force))
         return [DrainRow(cluster="c", node=n, outcome="done") for n in expand(nodes)]
+
+    async def pause(self, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
+        self.rests.append(("pause", nodes, seconds, reason, actor))
+        return [DrainRow(cluster="c", node=n, outcome="done") for n in expand(nodes)]
+
+    async def unpause(self, nodes: str, actor: str) -> list[DrainRow]:
+        self.rests.append(("ready", nodes, actor))
+        return [DrainRow(cluster="c", node=n, outcome="done") for n in expand(nodes)]
+
+    def pauses(self) -> list[PauseView]:
+        return [PauseView(cluster="c", node="n1", until=T0, reason="why", actor="ann", created_at=T0)]
+
+    async def silence(
+        self, *, check: str, nodes: str, partition: str, seconds: float, reason: str, actor: str
+    ) -> list[SilenceView]:
+        self.rests.append(("silence", check, nodes, partition, seconds, reason, actor))
+        return self.silences()
+
+    async def unsilence(self, number: int, actor: str) -> bool:
+        self.rests.append(("unsilence", number, actor))
+        return number < 8
+
+    def silences(self) -> list[SilenceView]:
+        return [
+            SilenceView(
+                id=7, cluster="c", check="gpu_count", node="", partition="",
+                until=T0, reason="why", actor="ann", created_at=T0,
+            )
+        ]  # fmt: skip
+
+    def quiet(self, cluster: str, node: str) -> Quiet | None:
+        return self.told.get(node)
 
     def drains(self) -> list[DrainView]:
         return self.in_force
