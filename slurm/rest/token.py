@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from slurm.commands import SAFE_PATH, Run, run_command
-from slurm.errors import BadAnswer, PermissionDenied, error_for
+from slurm.errors import BadAnswer, Busy, PermissionDenied, error_for
 
 LONGEST = 16 * 1024  # characters
 LIFESPAN = 1800  # seconds that a token from `scontrol token` is asked for
@@ -75,13 +75,17 @@ class TokenCommand:
         self._token, self._until = "", 0.0
 
     def __call__(self) -> str:
-        """Return the token at hand, or a new one."""
-        with self._lock:
+        """Return the token at hand, or a new one; Busy while another thread waits for one all the time."""
+        if not self._lock.acquire(timeout=self._timeout):
+            raise Busy(f"scontrol token: another request waited {self._timeout:g} s for it")
+        try:
             now = self._clock()
             if now >= self._until:
                 self._token = self._asked()
                 self._until = now + self._keep
             return self._token
+        finally:
+            self._lock.release()
 
     def _asked(self) -> str:
         ended = self._run(self._argv, env=self._env, timeout=self._timeout, step="scontrol token")

@@ -211,3 +211,6 @@ def test_the_command_that_fails() -> None:
 
     with pytest.raises(errors.PermissionDenied):
         TokenCommand("slurm", run=run)()
+    source = TokenCommand("slurm", run=run, timeout=0.1)
+    with source._lock, pytest.raises(errors.Busy, match="another request waited"):
+        source()
