@@ -142,7 +142,8 @@ def _gres(value: object) -> str | None:
     """Write GRES as Slurm does, ``gpu:h100:8``; pyslurm has them as a dictionary of counts."""
     if not isinstance(value, Mapping):
         return _text(value)
-    return ",".join(f"{name}:{count}" for name, count in value.items()) or None
+    counts = {name: count.get("count") if isinstance(count, Mapping) else count for name, count in value.items()}
+    return ",".join(f"{name}:{count}" for name, count in counts.items()) or None
 
 
 def _text(value: object) -> str | None:
