@@ -92,6 +92,7 @@ class Planning:
             self.broken(self.config_error)
         self._findings.keep_only(instances)
         self._schedule.replace(instances)
+        self._reporter.resting = tuple(sorted({i.check.name for i in instances if i.hook_only}))
         self._hooks.prolog_age = self.config.agent.prolog_age
 
     def _promised(self) -> int | None:

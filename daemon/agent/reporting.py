@@ -9,6 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
+import msgspec
+
+from checks.runner import NOT_APPLICABLE
 from checks.wire import Decision, Finding, JobAttempt, NodeFacts, Occasion, Report
 from daemon.agent.findings import Findings
 from daemon.agent.identity import Identity
@@ -19,13 +22,15 @@ log = logging.getLogger(__name__)
 BATCH_SECONDS = 1.0
 FULL_SECONDS = 300.0
 NOTES = 32
+AT_HOOKS = NOT_APPLICABLE("node", reason="asked at a job's hooks only")
 
 
 @dataclass(slots=True)
 class Reporter:
     """Makes reports of present findings and hands them to the outbox.
 
-    ``before`` runs before each report between jobs: it looks at our own state and gives notes.
+    ``before`` runs before each report between jobs: it looks at our own state and gives notes. ``resting`` are the
+    checks that are asked about one job only: what they found at its hooks is over once a whole report has been made.
     """
 
     identity: Identity
@@ -36,6 +41,7 @@ class Reporter:
     facts: NodeFacts = field(default_factory=NodeFacts)
     decision: Decision | None = None
     full_at: float = float("-inf")
+    resting: tuple[str, ...] = ()
     _changed: set[str] = field(default_factory=set)
     _event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -64,7 +70,10 @@ class Reporter:
         self.decision = self.judge.decide("interval", everything)
         if full:
             self.full_at = time.monotonic()
-        told = everything if full else tuple(f for f in everything if f.check in changed)
+        rest = tuple(
+            msgspec.structs.replace(AT_HOOKS, check=name, observed_at=self.findings.wall()) for name in self.resting
+        )
+        told = (*everything, *rest) if full else tuple(f for f in everything if f.check in changed)
         self.send("interval", told, self.decision, notes=notes, facts=self.facts if full else None)
 
     def send(
