@@ -78,15 +78,15 @@ def demo(nodes: int, once: bool, keep: bool, as_json: bool) -> None:
 
 def _stay(cluster: SimCluster) -> None:
     """Print the addresses and wait for Ctrl-C."""
-    _say("\nAll steps came out right. The cluster stays up until Ctrl-C. Look around in another terminal:")
-    if path := path_to_nodevet():
-        _say(f"  export PATH={path}:$PATH")
-    _say(f"  central service   {cluster.url}/api/v1/nodes (documentation at {cluster.url}/api/v1/docs)")
-    _say(f"  export SLURM_CONF={cluster.lab.conf} NODEVET_SERVER={cluster.url}")
-    _say(f"  export NODEVET_TOKEN=$(cat {cluster.base}/server/admin.token)")
-    _say("  sinfo; sbatch -N2 --gres=gpu:2 --wrap hostname; nodevet nodes; nodevet drains; nodevet node n1")
-    _say(f"  nodevet sim inject --dir {cluster.base} gpu_lost n1 gpu=5; nodevet sim heal --dir {cluster.base} n1")
     try:
+        _say("\nAll steps came out right. The cluster stays up until Ctrl-C. Look around in another terminal:")
+        if path := path_to_nodevet():
+            _say(f"  export PATH={path}:$PATH")
+        _say(f"  central service   {cluster.url}/api/v1/nodes (documentation at {cluster.url}/api/v1/docs)")
+        _say(f"  export SLURM_CONF={cluster.lab.conf} NODEVET_SERVER={cluster.url}")
+        _say(f"  export NODEVET_TOKEN=$(cat {cluster.base}/server/admin.token)")
+        _say("  sinfo; sbatch -N2 --gres=gpu:2 --wrap hostname; nodevet nodes; nodevet drains; nodevet node n1")
+        _say(f"  nodevet sim inject --dir {cluster.base} gpu_lost n1 gpu=5; nodevet sim heal --dir {cluster.base} n1")
         threading.Event().wait()
     except KeyboardInterrupt:
         _say("")
