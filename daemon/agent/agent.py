@@ -12,14 +12,14 @@ from pathlib import Path
 
 from checks.judge.policy import shipped
 from checks.runner import Outcome
-from checks.wire import CheckReport, Decision, Occasion, PollAnswer, PollRequest
+from checks.wire import CheckReport, Occasion, PollAnswer, PollRequest
 from daemon.agent import codes
 from daemon.agent.answers import Answer
 from daemon.agent.budget import Budget
 from daemon.agent.findings import Findings
 from daemon.agent.gate import Gate
-from daemon.agent.identity import Identity
-from daemon.agent.judge import Judge
+from daemon.agent.identity import Identity, boot_id
+from daemon.agent.judge import Judge, differs
 from daemon.agent.leases import LeaseBook
 from daemon.agent.loose import Loose
 from daemon.agent.nursery import Nursery
@@ -28,7 +28,8 @@ from daemon.agent.peers import Rights
 from daemon.agent.planning import Planning, agent_version
 from daemon.agent.prolog import Hooks
 from daemon.agent.refusal import Refusal
-from daemon.agent.reporting import Reporter
+from daemon.agent.reporting import BATCH_SECONDS, Reporter
+from daemon.agent.rest import Rest
 from daemon.agent.router import Router
 from daemon.agent.schedule import Schedule
 from daemon.agent.socket_server import EVERYBODY, HOOK_SUFFIX, ROOT_ONLY, Door, Doors, open_door
@@ -70,7 +71,7 @@ class Agent:
         central = config.central
         address = Address(url=central.url, token_file=central.token_file, ca_file=central.ca_file)
         self.uplink = Uplink(nursery, address, self.identity, self.outbox, self._heartbeat, self._polled)
-        self.leases = LeaseBook(_boot_id())
+        self.leases = LeaseBook(boot_id())
         self.gate = Gate(self.identity, self.uplink)
         self.refusal = Refusal(self.identity, self.uplink, self.leases, self.outbox)
         self.hooks = Hooks(
@@ -81,6 +82,7 @@ class Agent:
             config, self.pool, self.findings, self.judge, self.schedule, self.reporter, self.hooks, config_error
         )
         self.orders = Orders(self.schedule, self.findings, self.judge, self.reporter)
+        self.rest = Rest(self.schedule, self.pool, self.judge, self._rested)
         self.rights = Rights.read(settings.slurm_user, settings.group, own_uid=os.geteuid())
         self.doors = Doors(self.rights.hooks)
         self.door: Door | None = None
@@ -146,6 +148,7 @@ class Agent:
         cluster, _, node = documents.get("identity", b"").decode("utf-8", "replace").partition("\n")
         self.identity.cluster = self.identity.cluster or cluster
         self.identity.node = self.identity.node or node
+        self.rest.recall(documents.get("rest", b""), self.findings.wall())
         self.hooks.answers.recall(self.outbox.opening.refusals, self.findings.wall())
 
     def _introduce(self) -> None:
@@ -189,8 +192,11 @@ class Agent:
     def _outcome(self, instance: Instance, outcome: Outcome) -> None:
         changed = self.findings.take(instance, outcome)
         decision = self.judge.decide("interval", self.findings.current())
-        if changed or _differs(decision, self.reporter.decision):
+        if changed or differs(decision, self.reporter.decision):
             self.reporter.changed((instance.check.name,))
+        if changed and any(f.status == "fail" and f.blame == "node" for f in outcome.findings):
+            # Another check may know a better name for it ("gpu_lost", not "7 of 8"): look before it is reported.
+            self.schedule.kick(self.findings.older(self.schedule.cheap, BATCH_SECONDS))
 
     async def _before_report(self) -> list[str]:
         if self.door is not None and not self.door.ours:
@@ -225,11 +231,17 @@ class Agent:
     async def _polled(self, answer: PollAnswer) -> None:
         if answer.limits is not None:
             self.hooks.limits = answer.limits
+        self.rest.take(answer.quiet)
         if self.leases.offer(answer.leases):
             self._loose.spawn(self.outbox.put("leases", self.leases.document))
         if answer.orders:
             work = self._loose.spawn(self.orders.carry_out(answer.orders))
             await asyncio.wait({work}, timeout=ORDERS_HOLD_POLL)
+
+    def _rested(self) -> None:
+        """A pause began or ended: a restart, and everybody who asks, shall know."""
+        self._loose.spawn(self.outbox.put("rest", self.rest.document))
+        self.reporter.changed((codes.CHECK,))
 
     async def check(self, names: Sequence[str]) -> CheckReport:
         """Ask these checks now; KeyError for a name that is not asked here."""
@@ -286,14 +298,3 @@ class Agent:
         await self.pool.close()
         self.nursery.close()
         return self._exit
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def _differs(new: Decision, told: Decision | None) -> bool:
-    return told is None or (new.wanted, new.verdict, new.codes) != (told.wanted, told.verdict, told.codes)

@@ -150,7 +150,7 @@ class Hooks:
             self.counts.refused += 1
             log.warning("event=refused job=%s reason=%r permit=%s", job.key, decision.reason, decision.permit)
             return Answer(1, f"nodevet: refused: {decision.reason}")
-        note = await self.gate.pass_through(job, members, budget)
+        note = await self.gate.pass_through(job, members, budget) or self.judge.paused
         self.counts.admitted += 1
         self.tasks.admitted(self.identity.node, job, decision, told)
         if decision.wanted in ("refuse", "drain"):
@@ -183,6 +183,8 @@ class Hooks:
         self, job: JobAttempt, gpus_unknown: str, budget: Budget, required: bool = True
     ) -> tuple[set[str], tuple[Finding, ...]]:
         """Ask about this job's devices and anew about the node where due; gives the checks asked and all findings."""
+        if self.judge.paused:
+            return set(), self.findings.current()
         own = [i for i in self.schedule.instances if i.hook_only]
         stale = self._due() if required else []
         outcomes, _ = await asyncio.gather(
@@ -197,9 +199,8 @@ class Hooks:
 
     def _due(self) -> list[Instance]:
         """What is asked anew before a job: required and stale, or cheap, about this node, and not of this moment."""
-        cheap = [i for i in self.schedule.periodic if i.check.cost == "passive" and i.check.scope == "node"]
         stale = self.findings.stale([i for i in self.schedule.periodic if i.check.required])
-        return list({i.name: i for i in [*stale, *self.findings.older(cheap, self.prolog_age)]}.values())
+        return list({i.name: i for i in [*stale, *self.findings.older(self.schedule.cheap, self.prolog_age)]}.values())
 
     async def _hands_off(self) -> bool:
         try:

@@ -51,6 +51,7 @@ class Schedule:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self.instances: tuple[Instance, ...] = ()
+        self.held = False
 
     def replace(self, instances: Sequence[Instance]) -> None:
         """Ask these from now on, the first time at once."""
@@ -65,16 +66,21 @@ class Schedule:
         """What is asked between jobs."""
         return tuple(i for i in self.instances if not i.hook_only)
 
+    @property
+    def cheap(self) -> tuple[Instance, ...]:
+        """What may be asked out of turn: about this node, and harmless beside a job."""
+        return tuple(i for i in self.periodic if i.check.cost == "passive" and i.check.scope == "node")
+
     async def run(self) -> None:
         """Sleep until something is due, ask it, and so on for ever."""
         while True:
             now = self._clock()
-            while self._heap and self._heap[0].at <= now:
+            while not self.held and self._heap and self._heap[0].at <= now:
                 instance = heapq.heappop(self._heap).instance
                 self._ask(instance)
                 self._push(instance, next_due(self._node, instance, now))
             self._wake.clear()
-            left = self._heap[0].at - now if self._heap else None
+            left = self._heap[0].at - now if self._heap and not self.held else None
             try:
                 await asyncio.wait_for(self._wake.wait(), left)
             except asyncio.TimeoutError:
@@ -82,12 +88,26 @@ class Schedule:
 
     def kick(self, instances: Iterable[Instance]) -> None:
         """Ask these now, out of turn."""
-        for instance in instances:
+        for instance in () if self.held else instances:
             self._ask(instance)
+
+    def hold(self) -> None:
+        """Ask nothing from now on, by whomever it is wanted."""
+        self.held = True
+
+    def release(self) -> None:
+        """Ask again, everything at once for the first time."""
+        self.held = False
+        self.replace(self.instances)
+
+    async def settled(self) -> None:
+        """Wait for the questions that are under way; each ends by its own time-out."""
+        if self._running:
+            await asyncio.wait(set(self._running.values()))
 
     async def refresh(self, instances: Sequence[Instance], deadline: float) -> None:
         """Ask these now and wait for their answers, at most ``deadline`` seconds."""
-        tasks = [self._ask(instance) for instance in instances]
+        tasks = [] if self.held else [self._ask(instance) for instance in instances]
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, deadline))
 

@@ -108,3 +108,14 @@ def test_a_node_without_a_name_learns_it_from_the_first_hook(make_agent: MakeAge
     agent.start()
     assert agent.status().node == "n1"
     assert "node_name_unknown" not in agent.codes()
+
+
+def test_a_fault_is_reported_by_its_best_name_whichever_check_saw_it_first(
+    make_agent: MakeAgent, service: Service, host: SimHost
+) -> None:
+    slow = {name: {"interval": 300.0} for name in ("gpu_health", "kernel_xid", "gpu_driver")}
+    started(make_agent, service, checks={"gpu_count": {"interval": 1.0}, **slow})
+    host.inject("gpu_lost", gpu=3)
+    until(lambda: any(r.decision and r.decision.wanted == "drain" for r in service.reports), what="a wish to drain")
+    first = next(r.decision for r in service.reports if r.decision and r.decision.wanted == "drain")
+    assert first.codes[0] == "gpu_lost" and first.reason.startswith("gpu_lost 0000:5d:00.0")

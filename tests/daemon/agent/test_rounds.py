@@ -212,7 +212,9 @@ def test_the_first_report_is_whole_on_a_node_that_has_just_booted(monkeypatch: p
     box = Box()
     reporter = Reporter(Identity("c", "n1"), cast(Outbox, box), store, Judge(shipped(), ()), nothing)
     monkeypatch.setattr("daemon.agent.reporting.time.monotonic", lambda: 5.0)
+    reporter.resting = ("gpu_leftover",)
     reporter.interval()
     reporter.interval()
-    assert [len(r.findings) for r in box.reports] == [1, 0]
+    assert [[f.status for f in r.findings] for r in box.reports] == [["fail", "skipped"], []]
+    assert box.reports[0].findings[1].check == "gpu_leftover", "what a job's hook found there is over"
     assert [r.facts is not None for r in box.reports] == [True, False]
