@@ -39,14 +39,15 @@ remove_orphans() {
     done
 }
 
-# True when every user can reach and read the checkout: only then can a worker that gave up root import from it.
+# True when every user can reach and read the checkout: only then can a worker that gave up root import from it. Compiled files
+# do not count: a daemon with a strict umask leaves some that are its own, and others compile for themselves.
 others_can_read() {
     dir=$ROOT
     while [ "$dir" != / ] && [ -n "$dir" ]; do
         [ -n "$(find "$dir" -prune -perm -001)" ] || return 1
         dir=$(dirname "$dir")
     done
-    (cd "$ROOT" && [ -z "$(find $(present) \( -type d ! -perm -005 -o -type f ! -perm -004 \) -print -quit)" ])
+    (cd "$ROOT" && [ -z "$(find $(present) -name __pycache__ -prune -o \( -type d ! -perm -005 -o -type f ! -perm -004 \) -print -quit)" ])
 }
 
 present() {
