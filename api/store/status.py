@@ -56,7 +56,9 @@ def from_findings(current: Current, policy: Policy, reported: Verdict) -> dict[s
     """The columns that follow from the findings."""
     seen = judged(tuple(current.values()), policy)
     counts = {status: sum(f.status == status for f in seen) for status in ("fail", "warn", "unknown", "ok", "skipped")}
-    worst = sorted((f for f in seen if f.status in _ORDER), key=lambda f: (_ORDER[f.status], f.code, f.target))
+    # A part by its name says more than what follows from it for the node, such as a number too low.
+    found = (f for f in seen if f.status in _ORDER)
+    worst = sorted(found, key=lambda f: (_ORDER[f.status], f.target == "node", f.code, f.target))
     summary = f"{worst[0].code} {worst[0].target}: {worst[0].message}" if worst else ""
     return {"verdict": server_verdict(current, reported, policy), "summary": one_line(summary, 512), **counts}
 

@@ -71,6 +71,12 @@ def test_the_verdict_follows_from_the_stored_findings(store: Store) -> None:
     assert store.nodes(now=T0)[0].verdict == "healthy"
 
 
+def test_the_summary_names_a_part_before_what_follows_from_it(store: Store) -> None:
+    few = finding("gpu_count", "node", code="gpu_count_low", message="7 of 8 GPUs")
+    store.ingest(batch(report(1, few, finding("gpu_health", "GPU 3"))), T0)
+    assert store.nodes(now=T0)[0].summary == "gpu_lost GPU 3: gone"
+
+
 def test_an_agent_that_calls_its_node_unknown_is_believed(store: Store) -> None:
     store.ingest(batch(report(1, good(), verdict="unknown")), T0)
     assert store.nodes(now=T0)[0].verdict == "unknown"
