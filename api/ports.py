@@ -81,6 +81,19 @@ class SilenceView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class RiskView(msgspec.Struct, frozen=True, kw_only=True):
+    """A code that a person wants a node used in spite of, until a time."""
+
+    id: int
+    cluster: str
+    node: str
+    code: str
+    until: datetime
+    reason: str
+    actor: str
+    created_at: datetime
+
+
 class ControllerPort(Protocol):
     """The one writer of automatic drains, as the routes see it."""
 

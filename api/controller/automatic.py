@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from api.controller.belief import believed
+from api.controller.belief import again, believed
 from api.controller.core import Core
 from api.controller.fleet import fleet
+from api.controller.identity import gpus_of
 from api.controller.records import DrainRecord, NewDrain, new_token
+from api.controller.strikes import struck
+from api.controller.words import without_accepted
 from checks.judge.context import Context
 from checks.judge.decide import decide
 from checks.judge.guard import Ruling, Tally
@@ -55,8 +58,9 @@ class Cause:
 
 
 def judge_now(core: Core, findings: Sequence[Finding], now: datetime, node: str = "") -> Decision:
-    """The interval decision on stored findings; with a ``node`` what people silenced there leads to nothing."""
-    return decide(timed(findings), core.policy, context_of(core, findings, "interval", now, node))
+    """The interval decision on stored findings; with a ``node`` what people silenced or accepted there is left out."""
+    heard = without_accepted(core.words, node, findings, now) if node else findings
+    return decide(timed(heard), core.policy, context_of(core, heard, "interval", now, node))
 
 
 def timed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -188,19 +192,24 @@ def checks_of(decision: Decision, findings: Sequence[Finding]) -> tuple[str, ...
 
 
 def _intend(core: Core, node: str, cause: Cause) -> DrainRecord:
-    token = new_token()
+    token, codes = new_token(), cause.decision.codes
+    strikes = struck(core, node, codes)
+    detail = again(core, node, codes) + detail_of(cause.code, cause.decision)
     return core.records.intend(
         NewDrain(
             cluster=core.cluster,
             node=node,
             owner=AUTOMATIC,
             actor="controller",
-            codes=cause.decision.codes,
+            codes=codes,
             checks=cause.checks,
             token=token,
-            reason=compose(cause.code, detail_of(cause.code, cause.decision), token=token),
+            reason=compose(cause.code, detail, token=token),
             boot_id=core.boot_of(node),
-            step=core.way_back(cause.code),
+            step="person" if strikes.held else core.way_back(cause.code),
+            gpus=gpus_of(core, node),
+            held=strikes.held,
+            weight=strikes.weight,
             job=cause.job.key if cause.job else None,
         ),
         core.clock(),

@@ -1,35 +1,95 @@
-"""A person who gives a node back is believed for a while; against one who does it again there is no duel."""
+"""A person who gives a node back is believed for a while; against whoever does it again and again there is no duel."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from api.controller.core import Core
+from api.controller.drain_record import DrainRecord
 from checks.wire import Decision
 
-# Even a fault that breaks every job is drained again only so often against a person's hand.
-AGAIN = 1
+HISTORY = timedelta(days=30)
+CONTESTED = "contested"
+# Given back twice this soon after we took the node out, nobody mended anything: it is a tool that resumes behind us.
+TOOL_SECONDS = 600.0
+TOOL_TIMES = 2
 
 
 def believed(core: Core, node: str, decision: Decision) -> str:
-    """Why the node is left to the person who gave it back, empty when it is not; reads the database.
+    """Why the node is left to those who gave it back, empty when it is not; reads and writes the database.
 
-    A fault that breaks every job drains again at once, the first time; others wait for ``belief`` seconds.
+    A fault that breaks every job, or a device that is lost, drains again at once; others wait for ``belief`` seconds.
+    After ``contest`` foreign resumes of one fault nothing is drained for it until a person clears it.
     """
+    if text := _contested(core, node, decision):
+        core.incident(node, CONTESTED, text)
+        return text
+    if hard(core, decision.codes):
+        return ""
     now = core.clock()
     since = now - timedelta(seconds=core.settings.belief)
-    ended = core.records.ended_since(core.cluster, node, since - timedelta(days=30))
-    alike = [r for r in ended if set(r.codes) & set(decision.codes)]
+    alike = _alike(core, node, decision.codes)
     given = [r.closed_at for r in alike if r.state in ("resumed_outside", "resumed_unverified") and r.closed_at]
     back = core.view.back.get(node)
     if back is not None and alike and alike[0].state == "taken_over":
         # A person made the drain theirs, and it has ended since.
         given.append(back)
     lately = [at for at in given if at >= since]
-    breaks = any((rule := core.policy.codes.get(code)) and rule.breaks_every_job for code in decision.codes)
-    if not lately or (breaks and len(lately) <= AGAIN):
+    if not lately:
         return ""
     age = max(0.0, (now - max(lately)).total_seconds())
     text = f"resumed {age:.0f} s ago by a person, {decision.reason} persists"
     core.incident(node, "resumed_while_faulty", text)
     return text
+
+
+def hard(core: Core, codes: Sequence[str]) -> bool:
+    """Whether one of these codes leaves no job a chance, whatever a person believes."""
+    rules = (core.policy.codes.get(code) for code in codes)
+    return any(r is not None and bool(r.breaks_every_job or r.device_lost) for r in rules)
+
+
+def foreign(core: Core, node: str, codes: Sequence[str]) -> list[DrainRecord]:
+    """Our drains for these codes that others ended while we held the node for them, the newest first."""
+    cleared = core.words.cleared(node, codes)
+    return [
+        r
+        for r in _alike(core, node, codes)
+        if r.automatic and r.closed_at and (cleared is None or r.closed_at > cleared) and _by_others(r)
+    ]
+
+
+def again(core: Core, node: str, codes: Sequence[str]) -> str:
+    """What the reason says of foreign resumes before it, empty when there was none."""
+    count = len(foreign(core, node, codes))
+    return f"drained again, {count} foreign resume{'s' if count > 1 else ''}: " if count else ""
+
+
+def _by_others(record: DrainRecord) -> bool:
+    if record.state == "taken_over":
+        return "newer drain of ours" not in record.why
+    return record.state in ("resumed_outside", "resumed_unverified")
+
+
+def _alike(core: Core, node: str, codes: Sequence[str]) -> list[DrainRecord]:
+    ended = core.records.ended_since(core.cluster, node, core.clock() - HISTORY)
+    return [r for r in ended if set(r.codes) & set(codes)]
+
+
+def _contested(core: Core, node: str, decision: Decision) -> str:
+    """The sentence about a node that others keep giving back; once contested it stays so until a person clears it."""
+    way = f"nodevet guard clear {node} ends this"
+    if core.words.contested(node, decision.codes):
+        return f"{decision.reason}; not drained, contested; {way}"
+    ended = foreign(core, node, decision.codes)
+    quick = [r for r in ended if r.closed_at and (r.closed_at - r.created_at).total_seconds() < TOOL_SECONDS]
+    if len(ended) >= core.settings.contest:
+        why = f"resumed {len(ended)} times by others while the fault stayed, at most {core.settings.contest - 1}"
+    elif len(quick) >= TOOL_TIMES:
+        why = f"resumed {len(quick)} times by others within {TOOL_SECONDS / 60:g} min of our drain, as a tool does"
+    else:
+        return ""
+    core.words.contest(node, decision.codes, why, core.clock())
+    core.audit("contested", node, f"{', '.join(decision.codes)}: {why}")
+    return f"{decision.reason}; not drained any more: {why}; {way}"

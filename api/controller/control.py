@@ -9,19 +9,22 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from api.controller import people, rest
+from api.controller import people, rest, risk
 from api.controller.automatic import consider
 from api.controller.core import ControllerSettings, Core, Memory
+from api.controller.desk import Desk
 from api.controller.gate import Gates
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
 from api.controller.orders import new_order
 from api.controller.permits import Permits
+from api.controller.probation import Probation
 from api.controller.quiet import QuietBook
 from api.controller.reconcile import reconcile
 from api.controller.records import Records
 from api.controller.slurm_view import SlurmView
 from api.controller.verify import verify
+from api.controller.words import WordBook
 from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
 from api.store.database import Database
 from checks.judge.guard import GuardLimits
@@ -61,10 +64,13 @@ class Controller:
             policy or shipped(),
             guard or GuardLimits(),
             QuietBook(database, settings.cluster),
+            WordBook(database, settings.cluster),
         )
         self.core.view.clock = lambda: self.core.clock()
         self.leases = Leases(self.core)
         self.permits = Permits(self.core, self.leases)
+        self.desk = Desk(self.core)
+        self.probation = Probation(self.core)
         self.errors = PrologErrors(self.core)
         self.gates = Gates(self._alive, self._running)
         self._wake = asyncio.Event()
@@ -183,6 +189,7 @@ class Controller:
             "gate_opened_total": float(self.gates.opened),
             "gate_expired_total": float(self.gates.expired),
             "gate_absent_total": float(self.gates.absent),
+            "probation_nodes": float(len(self.probation.nodes)),
             "slurm_nodes": float(len(self.core.view.states)),
             "slurm_age_seconds": -1.0 if age is None else age,
             "automation": float(self.core.settings.automation),
@@ -217,6 +224,7 @@ class Controller:
         if await self._read_is_due():
             self._read_at = time.monotonic()
             await rest.keep_time(self.core)
+            await risk.keep_time(self.core)
             if not await self.core.view.refresh():
                 text = f"slurm does not answer: {self.core.view.error}"
                 await asyncio.to_thread(self.core.incident, "", "slurm_unreachable", text)
@@ -229,6 +237,7 @@ class Controller:
             partial(reconcile, self.core),
             partial(consider, self.core),
             partial(verify, self.core),
+            self.probation.watch,
             partial(requeue_late, self.core, self.permits),
             self.errors.explain,
             partial(self.leases.hand_out, self._alive_nodes()),

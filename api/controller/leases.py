@@ -28,7 +28,7 @@ class Leases:
     def of(self, node: str) -> tuple[Lease, ...]:
         """The node's lease, if it holds one that is still good."""
         lease = self._out.get(node)
-        if self._core.silenced(node):
+        if self._core.silenced(node) or self._core.risk(node):
             return ()
         return (lease,) if lease is not None and lease.expires_at > self._core.clock() else ()
 
@@ -70,6 +70,10 @@ class Leases:
         serving = (
             n
             for n in live
-            if n in view.nodes and view.nodes[n].in_service and not core.paused(n) and not core.silenced(n)
+            if n in view.nodes
+            and view.nodes[n].in_service
+            and not core.paused(n)
+            and not core.silenced(n)
+            and not core.risk(n)
         )
         return [n for n in serving if n not in self._out and n not in view.promised][: max(0, room)]

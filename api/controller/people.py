@@ -36,32 +36,32 @@ def _previewed(core: Core, names: Sequence[str], verb: Verb, opened: Mapping[str
     tally = Tally(fleet(core), core.guard)
     rows = []
     for name in names:
-        row = _plan(core, name, verb, opened.get(name))
-        if row.outcome == "planned" and verb == "drain" and not (ruling := tally.authorize(name, "person")).allowed:
-            row = _row(core, name, "planned", f"{row.why}; automation would not: {ruling.why}")
-        rows.append(row)
+        made = plan(core, name, verb, opened.get(name))
+        if made.outcome == "planned" and verb == "drain" and not (ruling := tally.authorize(name, "person")).allowed:
+            made = row(core, name, "planned", f"{made.why}; automation would not: {ruling.why}")
+        rows.append(made)
     return rows
 
 
-def _plan(core: Core, name: str, verb: Verb, record: DrainRecord | None) -> DrainRow:
+def plan(core: Core, name: str, verb: Verb, record: DrainRecord | None) -> DrainRow:
     """The outcome that the present state allows."""
     state = core.view.states.get(name)
     if state is None:
-        return _row(core, name, "refused", core.view.error or f"slurm knows no node {name}")
+        return row(core, name, "refused", core.view.error or f"slurm knows no node {name}")
     if state.hands_off:
-        return _row(core, name, "refused", f"hands off: {state.hands_off}")
+        return row(core, name, "refused", f"hands off: {state.hands_off}")
     owner = owner_of(state)
     if verb == "drain":
         if owner is Owner.OURS_AUTOMATIC and record is not None and _stands(state, record):
-            return _row(core, name, "planned", "would take over our own drain: then only a person ends it")
+            return row(core, name, "planned", "would take over our own drain: then only a person ends it")
         if owner is None:
-            return _row(core, name, "planned", "would drain; running jobs end by themselves")
-        return _row(core, name, "unchanged", f"out of service already, owner {owner.value if owner else '-'}")
+            return row(core, name, "planned", "would drain; running jobs end by themselves")
+        return row(core, name, "unchanged", f"out of service already, owner {owner.value if owner else '-'}")
     if owner is None:
-        return _row(core, name, "unchanged", "in service already")
+        return row(core, name, "unchanged", "in service already")
     if owner not in (Owner.OURS_AUTOMATIC, Owner.PERSON_THROUGH_US) or record is None:
-        return _row(core, name, "refused", _foreign(state, record))
-    return _row(core, name, "planned", "would verify, then resume")
+        return row(core, name, "refused", _foreign(state, record))
+    return row(core, name, "planned", "would verify, then resume")
 
 
 def _stands(state: NodeState, record: DrainRecord) -> bool:
@@ -77,9 +77,10 @@ def _foreign(state: NodeState, record: DrainRecord | None) -> str:
     return f"reason is not ours: {text!r}; resume it with the tool that drained it"
 
 
-def _row(
+def row(
     core: Core, name: str, outcome: Literal["planned", "done", "refused", "unchanged", "failed"], why: str
 ) -> DrainRow:
+    """What became of one node, with what Slurm holds about it."""
     state = core.view.states.get(name)
     owner = owner_of(state) if state else None
     return DrainRow(
@@ -101,10 +102,10 @@ async def drain(core: Core, nodes: str, reason: str, actor: str) -> list[DrainRo
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
     rows = []
     for name in names:
-        plan = _plan(core, name, "drain", opened.get(name))
-        if plan.outcome == "planned":
-            plan = await _drain_one(core, name, reason, actor, opened.get(name))
-        rows.append(plan)
+        made = plan(core, name, "drain", opened.get(name))
+        if made.outcome == "planned":
+            made = await _drain_one(core, name, reason, actor, opened.get(name))
+        rows.append(made)
     await core.view.refresh()
     return rows
 
@@ -129,14 +130,14 @@ async def _drain_one(core: Core, name: str, reason: str, actor: str, former: Dra
         try:
             outcome = await core.view.call(drain_if_free, core.view.backend, name, record.reason)
         except (SlurmError, TimeoutError) as error:
-            return _row(core, name, "failed", str(error))
+            return row(core, name, "failed", str(error))
         done = outcome.result is Result.WRITTEN
         if done:
             await asyncio.to_thread(core.records.written, record, core.clock(), "written")
         else:
             await asyncio.to_thread(core.records.change, record, core.clock(), state="failed", why=outcome.detail)
     await asyncio.to_thread(core.audit, "drain" if done else "drain not written", name, record.reason, actor=actor)
-    return _row(core, name, "done" if done else "unchanged", "drained" if done else outcome.detail)
+    return row(core, name, "done" if done else "unchanged", "drained" if done else outcome.detail)
 
 
 async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: bool) -> list[DrainRow]:
@@ -145,28 +146,29 @@ async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: boo
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
     rows = []
     for name in expand(nodes, limit=NODES_LIMIT):
-        plan = _plan(core, name, "resume", opened.get(name))
+        made = plan(core, name, "resume", opened.get(name))
         record = opened.get(name)
-        if plan.outcome != "planned" or record is None:
-            rows.append(plan)
+        if made.outcome != "planned" or record is None:
+            rows.append(made)
         elif not verify:
-            rows.append(await _resume_now(core, record, actor, force))
+            rows.append(await resume_now(core, record, actor, force))
         else:
             await asyncio.to_thread(
                 core.records.change, record, core.clock(), resume_by=actor, order_id=None, order_at=None, rounds=0
             )
             await asyncio.to_thread(core.audit, "resume asked", name, "verification first", actor=actor)
-            rows.append(_row(core, name, "planned", "verification ordered; resumed when it is clean"))
+            rows.append(row(core, name, "planned", "verification ordered; resumed when it is clean"))
     return rows
 
 
-async def _resume_now(core: Core, record: DrainRecord, actor: str, force: bool) -> DrainRow:
+async def resume_now(core: Core, record: DrainRecord, actor: str, force: bool) -> DrainRow:
+    """Give a node back without a verification; a drain for a fault only by ``force``."""
     if record.owner == AUTOMATIC and not force:
-        return _row(core, record.node, "refused", "drained for a fault: resume without verification needs force")
+        return row(core, record.node, "refused", "drained for a fault: resume without verification needs force")
     record = await asyncio.to_thread(core.records.change, record, core.clock(), resume_by=actor)
     done = await give_back(core, record, "resumed without verification", actor=actor, verified=False)
     await core.view.refresh()
-    return _row(
+    return row(
         core, record.node, "done" if done else "failed", "resumed without verification" if done else "not resumed"
     )
 
@@ -210,7 +212,11 @@ def _exit(core: Core, owner: Owner, record: DrainRecord | None, state: NodeState
     if owner is Owner.OTHER or record is None:
         return "whoever drained it resumes it"
     if record.resume_by:
-        return f"verification {record.rounds} of {core.settings.verify_rounds}, asked for by {record.resume_by}"
+        part = f"{record.part}; " if record.part else ""
+        return f"{part}verification {record.rounds} of {core.settings.verify_rounds}, asked for by {record.resume_by}"
+    said = "; ".join(word for word in (record.part, record.held) if word)
     if record.automatic and record.step == "verify":
-        return f"mend it; {core.settings.verify_rounds} clean verifications in a row then resume it"
-    return "mend it; then nodevet resume"
+        way = f"mend it; {core.settings.verify_rounds} clean verifications in a row then resume it"
+    else:
+        way = "mend it; then nodevet resume"
+    return f"{said}; {way}" if said else way

@@ -14,6 +14,7 @@ from api.controller.belief import believed
 from api.controller.core import Core
 from api.controller.leases import Leases
 from api.controller.records import DrainRecord, NewPermit
+from api.controller.words import without_accepted
 from api.store.keep import Malformed, in_bounds
 from checks.judge.decide import decide
 from checks.wire import Decision, JobAttempt, PermitAnswer, PermitRequest, Report
@@ -101,7 +102,12 @@ class Permits:
 
     async def _drain(self, request: PermitRequest, asked: Asked) -> Drained:
         core = self._core
+        left = without_accepted(core.words, request.node, request.findings, core.clock())
+        risk = core.risk(request.node) if len(left) < len(request.findings) else ""
+        request = msgspec.structs.replace(request, findings=left)
         decision = await self._decide(request)
+        if decision.wanted != "refuse" and risk:
+            return Drained(False, risk)
         if decision.wanted != "refuse":
             return Drained(False, f"policy here wants {decision.wanted}: {decision.why}")
         if person := await asyncio.to_thread(believed, core, request.node, decision):

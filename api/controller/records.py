@@ -9,79 +9,13 @@ from typing import Literal
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
+from api.controller.drain_record import OPEN, DrainRecord, DrainState, NewDrain, new_token
 from api.controller.tables import drains, permits
 from api.store.database import Database
+from api.store.status import facts_of, read_inventory, read_status
 from checks.judge.guard import PastDrain
-from checks.judge.policy import PolicyStep
 
-DrainState = Literal[
-    "intent",
-    "draining",
-    "drained",
-    "verifying",
-    "resumed",
-    "resumed_unverified",
-    "taken_over",
-    "resumed_outside",
-    "failed",
-]
-OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying"})
-
-
-@dataclass(frozen=True, slots=True)
-class DrainRecord:
-    """One drain of ours, from intent to its end; times are UTC.
-
-    ``checks``: those whose findings led to it. ``boot_seen``: the boot of the last clean round.
-    """
-
-    id: int
-    cluster: str
-    node: str
-    owner: str
-    actor: str
-    codes: tuple[str, ...]
-    checks: tuple[str, ...]
-    reason: str
-    token: str
-    state: DrainState
-    step: PolicyStep
-    why: str
-    boot_id: str
-    boot_seen: str
-    rounds: int
-    order_id: str | None
-    order_at: datetime | None
-    permit: str | None
-    job: str | None
-    resume_by: str | None
-    open: bool
-    created_at: datetime
-    changed_at: datetime
-    closed_at: datetime | None
-
-    @property
-    def automatic(self) -> bool:
-        """Whether automation, not a person, took the node out."""
-        return self.owner == "ours-automatic"
-
-
-@dataclass(frozen=True, slots=True)
-class NewDrain:
-    """What is known of a drain before Slurm is asked."""
-
-    cluster: str
-    node: str
-    owner: str
-    actor: str
-    codes: tuple[str, ...]
-    reason: str
-    token: str
-    step: PolicyStep
-    checks: tuple[str, ...] = ()
-    boot_id: str = ""
-    permit: str | None = None
-    job: str | None = None
+__all__ = ["DrainRecord", "DrainState", "NewDrain", "NewPermit", "Records", "new_token"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +31,6 @@ class NewPermit:
     expires_at: datetime
     drained: bool = False
     job: str = ""
-
-
-def new_token() -> str:
-    """Eight hexadecimal digits that tie a reason in Slurm to a record here; no two records may share them."""
-    return secrets.token_hex(4)
 
 
 class Records:
@@ -131,6 +60,9 @@ class Records:
                     rounds=0,
                     permit=new.permit,
                     job=new.job,
+                    gpus=list(new.gpus),
+                    held=new.held,
+                    weight=new.weight,
                     open=True,
                     created_at=now,
                     changed_at=now,
@@ -194,6 +126,27 @@ class Records:
         )
         with self._db.read() as connection:
             return [_record(row) for row in connection.execute(query.order_by(drains.c.id.desc())).mappings()]
+
+    def on_probation(self, cluster: str) -> list[DrainRecord]:
+        """Closed records whose node is, or was until just now, on probation."""
+        query = select(drains).where(
+            drains.c.cluster == cluster, drains.c.open.is_(False), drains.c.probation_until.is_not(None)
+        )
+        with self._db.read() as connection:
+            return [_record(row) for row in connection.execute(query.order_by(drains.c.id)).mappings()]
+
+    def end_probation(self, record: DrainRecord) -> None:
+        """The node counts as in service like any other."""
+        with self._db.begin() as connection:
+            connection.execute(update(drains).where(drains.c.id == record.id).values(probation_until=None))
+
+    def gpus(self, cluster: str, node: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The GPUs that the node's agent last named, and those once recorded for it."""
+        with self._db.read() as connection:
+            row = read_status(connection, cluster, node)
+            facts = facts_of(row.facts) if row else None
+            known = read_inventory(connection, cluster, node)
+        return facts.gpus if facts else (), known.gpus if known else ()
 
     def of_job(self, cluster: str, node: str, job: str, since: datetime) -> list[DrainRecord]:
         """Records of a node that one job attempt led to since a time, those that failed left out."""
@@ -270,6 +223,6 @@ def _one(connection: Connection, key: int) -> DrainRecord:
 
 def _record(row: RowMapping) -> DrainRecord:
     values = {name: row[name] for name in DrainRecord.__dataclass_fields__}
-    for name in ("codes", "checks"):
+    for name in ("codes", "checks", "gpus"):
         values[name] = tuple(values[name] or ())
     return DrainRecord(**values)

@@ -30,6 +30,11 @@ drains = Table(
     Column("permit", String(64)),
     Column("job", String(64)),
     Column("resume_by", String(128)),
+    Column("gpus", JSON, nullable=False, server_default="[]"),
+    Column("part", Text, nullable=False, server_default=""),
+    Column("held", Text, nullable=False, server_default=""),
+    Column("weight", Integer, nullable=False, server_default="1"),
+    Column("probation_until", UtcTime),
     Column("open", Boolean, nullable=False, default=True),
     Column("created_at", UtcTime, nullable=False),
     Column("changed_at", UtcTime, nullable=False),
@@ -87,4 +92,21 @@ silences = Table(
     Column("ended_at", UtcTime),
     Column("ended_by", String(128), nullable=False, server_default=""),
     Index("ix_silences_open", "cluster", "ended_at"),
+)
+
+words = Table(
+    "words",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("cluster", String(128), nullable=False),
+    Column("node", String(128), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("code", String(64), nullable=False, server_default=""),
+    Column("until", UtcTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("ended_at", UtcTime),
+    Column("ended_by", String(128), nullable=False, server_default=""),
+    Index("ix_words_node", "cluster", "node", "kind"),
 )

@@ -10,7 +10,9 @@ from functools import partial
 from api.controller.automatic import judge_now, was
 from api.controller.clean import not_clean
 from api.controller.core import Core
+from api.controller.identity import look
 from api.controller.orders import new_order
+from api.controller.probation import probation_of
 from api.controller.records import DrainRecord, DrainState
 from api.store.views import ReportView
 from slurm.errors import SlurmError
@@ -23,8 +25,14 @@ AGAIN_SECONDS = 60.0
 async def verify(core: Core) -> None:
     """Move every drained node of ours one step along its way back."""
     for record in (await asyncio.to_thread(core.records.open_drains, core.cluster)).values():
-        if record.state in ("drained", "verifying") and _may(core, record):
-            await core.spare(record.node, _step(core, record))
+        if record.state in ("drained", "verifying"):
+            await core.spare(record.node, _one(core, record))
+
+
+async def _one(core: Core, record: DrainRecord) -> None:
+    record = await asyncio.to_thread(look, core, record)
+    if _may(core, record):
+        await _step(core, record)
 
 
 def _may(core: Core, record: DrainRecord) -> bool:
@@ -151,7 +159,9 @@ def _resumed(core: Core, record: DrainRecord, outcome: Outcome, why: str, actor:
     state = _AFTER_RESUME.get(outcome.result, "drained")
     if done and not verified:
         state = "resumed_unverified"
-    core.records.change(record, core.clock(), state=state, why=why if done else outcome.detail, order_id=None, rounds=0)
+    watched = probation_of(core, record, verified=verified) if done else None
+    changes = {"why": why if done else outcome.detail, "probation_until": watched}
+    core.records.change(record, core.clock(), state=state, order_id=None, rounds=0, **changes)
     detail = why if done else f"{outcome.result.value}: {outcome.detail}"
     core.audit("resume" if done else "resume not written", record.node, detail, actor=actor)
     if done:

@@ -1,0 +1,30 @@
+"""Where people overrule automation: risks accepted, contests cleared, the guard opened for a time."""
+
+from __future__ import annotations
+
+from api.controller import risk
+from api.controller.core import Core
+from api.ports import DrainRow, RiskView
+
+
+class Desk:
+    """Implements api.ports.DeskPort."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def accept(self, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
+        """Give nodes of ours back as they are, and drain them for nothing known of them for some seconds."""
+        return await risk.accept(self._core, nodes, seconds, reason, actor)
+
+    async def clear(self, nodes: str, reason: str, actor: str) -> list[DrainRow]:
+        """Let automation drain these nodes again."""
+        return await risk.clear(self._core, nodes, reason, actor)
+
+    def risks(self) -> list[RiskView]:
+        """Every accepted risk in force."""
+        return self._core.words.risks(self._core.clock())
+
+    def risk(self, cluster: str, node: str) -> str:
+        """Whose word has this node used in spite of a fault, and until when."""
+        return self._core.risk(node) if cluster == self._core.cluster else ""

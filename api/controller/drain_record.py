@@ -1,0 +1,94 @@
+"""One drain of ours as it is remembered, and the states that it goes through."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from checks.judge.policy import PolicyStep
+
+DrainState = Literal[
+    "intent",
+    "draining",
+    "drained",
+    "verifying",
+    "resumed",
+    "resumed_unverified",
+    "taken_over",
+    "resumed_outside",
+    "failed",
+]
+OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying"})
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord:
+    """One drain of ours, from intent to its end; times are UTC.
+
+    ``checks``: those whose findings led to it. ``boot_seen``: the boot of the last clean round. ``gpus``: what stood in
+    the node when it was drained; ``part``: what has been swapped since. ``held``: why a person is asked for although
+    the rule would not. ``weight``: how much it counts among the node's strikes.
+    """
+
+    id: int
+    cluster: str
+    node: str
+    owner: str
+    actor: str
+    codes: tuple[str, ...]
+    checks: tuple[str, ...]
+    reason: str
+    token: str
+    state: DrainState
+    step: PolicyStep
+    why: str
+    boot_id: str
+    boot_seen: str
+    rounds: int
+    order_id: str | None
+    order_at: datetime | None
+    permit: str | None
+    job: str | None
+    resume_by: str | None
+    gpus: tuple[str, ...]
+    part: str
+    held: str
+    weight: int
+    probation_until: datetime | None
+    open: bool
+    created_at: datetime
+    changed_at: datetime
+    closed_at: datetime | None
+
+    @property
+    def automatic(self) -> bool:
+        """Whether automation, not a person, took the node out."""
+        return self.owner == "ours-automatic"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDrain:
+    """What is known of a drain before Slurm is asked."""
+
+    cluster: str
+    node: str
+    owner: str
+    actor: str
+    codes: tuple[str, ...]
+    reason: str
+    token: str
+    step: PolicyStep
+    checks: tuple[str, ...] = ()
+    boot_id: str = ""
+    permit: str | None = None
+    job: str | None = None
+    gpus: tuple[str, ...] = ()
+    held: str = ""
+    weight: int = 1
+
+
+def new_token() -> str:
+    """Eight hexadecimal digits that tie a reason in Slurm to a record here; no two records may share them."""
+    return secrets.token_hex(4)

@@ -1,0 +1,40 @@
+"""A drain remembers which parts stood in the node, so that a swap is seen, said, and verified from the start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from api.controller.core import Core
+from api.controller.drain_record import DrainRecord
+
+log = logging.getLogger(__name__)
+PART_LIMIT = 400
+
+
+def gpus_of(core: Core, node: str) -> tuple[str, ...]:
+    """The GPUs that stand in the node: those its agent names now, and the recorded ones where some do not answer."""
+    seen, known = core.records.gpus(core.cluster, node)
+    return tuple(sorted(seen if len(seen) >= len(known) else {*seen, *known}))
+
+
+def swapped(before: Sequence[str], now: Sequence[str]) -> str:
+    """Which GPU was put in for which, by UUID; one that only does not answer is no swap."""
+    gone, came = sorted(set(before) - set(now)), sorted(set(now) - set(before))
+    if not before or not came:
+        return ""
+    pairs = [f"{a} -> {b}" for a, b in zip(gone, came, strict=False)]
+    pairs += [f"{b} added" for b in came[len(gone) :]]
+    return f"part swapped: {', '.join(pairs)}"[:PART_LIMIT]
+
+
+def look(core: Core, record: DrainRecord) -> DrainRecord:
+    """Hold the drained node against what stood in it; after a change verification begins anew."""
+    part = swapped(record.gpus, core.records.gpus(core.cluster, record.node)[0])
+    if not part or part == record.part:
+        return record
+    core.audit("part swapped", record.node, part)
+    log.warning("part swapped node=%s %s", record.node, part)
+    if record.order_id is not None:
+        core.orders.done([record.order_id])
+    return core.records.change(record, core.clock(), part=part, state="drained", order_id=None, rounds=0)
