@@ -6,11 +6,20 @@ import os
 import secrets
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 def new_incarnation() -> str:
     """A name that sorts by time and never comes twice; it is also the outbox's folder."""
     return f"{int(time.time() * 1000):015d}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot, empty where it does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 @dataclass(slots=True)

@@ -14,11 +14,16 @@ from daemon.plan import Instance
 
 
 class Judge:
-    """Decides with the same function everywhere; ``quiet`` says why hands are off."""
+    """Decides with the same function everywhere; ``quiet`` and ``paused`` say why hands are off.
+
+    ``silenced``: checks whose findings a person wants to lead to nothing for a time.
+    """
 
     def __init__(self, policy: Policy, instances: Sequence[Instance]) -> None:
         self.policy = policy
         self.quiet = ""
+        self.paused = ""
+        self.silenced: frozenset[str] = frozenset()
         self._required: dict[bool, frozenset[str]] = {}
         self._stale_after: dict[str, float] = {}
         self.use(policy, instances)
@@ -45,6 +50,12 @@ class Judge:
             required=self._required[occasion in ("prolog", "epilog")],
             stale_after=self._stale_after,
             boot_age=time.clock_gettime(time.CLOCK_BOOTTIME),
-            quiet=self.quiet,
+            quiet=self.quiet or self.paused,
+            silenced=self.silenced,
         )
         return decide(findings, self.policy, context)
+
+
+def differs(new: Decision, told: Decision | None) -> bool:
+    """Whether a decision says something that the one before did not."""
+    return told is None or (new.wanted, new.verdict, new.codes) != (told.wanted, told.verdict, told.codes)

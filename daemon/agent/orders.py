@@ -71,6 +71,10 @@ class Orders:
     async def fresh(self, instances: Sequence[Instance], *notes: str) -> None:
         """Ask these now, and report what they say as a manual round."""
         started = self.findings.clock()
+        if self.schedule.held:
+            # What is known is old: nobody shall take it for an answer.
+            self.reporter.send("manual", (), None, notes=(*notes, f"nothing was asked: {self.judge.paused}"))
+            return
         await self.schedule.refresh(instances, ROUND_LIMIT)
         found = self.findings.current({i.check.name for i in instances})
         decision = self.judge.decide("manual", self.findings.current())

@@ -59,6 +59,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool = False
     decision: str = ""
     reason: str = ""
+    paused: str = ""
+    silenced: tuple[str, ...] = ()
     more_findings: int = 0
     checks: tuple[CheckAge, ...] = ()
     wedged_lanes: tuple[str, ...] = ()
@@ -91,6 +93,8 @@ def describe(agent: Agent, agent_version: str) -> Status:
         simulated=agent.config.host.simulated,
         decision=decision.wanted,
         reason=decision.reason or decision.why,
+        paused=agent.rest.paused,
+        silenced=tuple(sorted(agent.judge.silenced)),
         checks=_ages(agent),
         wedged_lanes=agent.pool.wedged(),
         outbox=OutboxState(

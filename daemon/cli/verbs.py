@@ -11,6 +11,7 @@ LOCAL = {
     "explain": ("daemon.cli.explain:explain", "What a code or a check means and what to do."),
     "agent": ("daemon.cli.agent:agent", "Run the node's agent in the foreground."),
     "status": ("daemon.cli.status:status", "What the agent on this node sees."),
+    "wait": ("daemon.cli.wait:wait", "Wait for the agent before slurmd starts; always exits 0."),
     "hook": ("daemon.cli.hook:hook", "Install and test what Slurm runs."),
     "config": ("daemon.cli.config:config", "Check and show the configuration."),
     "policy": ("daemon.cli.policy:policy", "Show and validate what follows from findings."),

@@ -199,6 +199,11 @@ class Lane:
             self._worker.leave()
             self._worker = None
 
+    @property
+    def idle(self) -> bool:
+        """Whether no worker is left that could be let go."""
+        return self._worker is None or self.hang is not None
+
     def close(self) -> None:
         """Let the worker go; a stuck one is asked to end and never waited for."""
         if self._timer:

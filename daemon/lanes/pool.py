@@ -122,6 +122,15 @@ class LanePool:
         """Names of the lanes whose worker does not come back."""
         return tuple(sorted(name for name, lane in self._lanes.items() if lane.hang is not None))
 
+    def empty(self) -> bool:
+        """Let every idle worker go, and with it what it had open; False while one is still answering.
+
+        A wedged worker cannot be let go, so it is not waited for.
+        """
+        for lane in self._lanes.values():
+            lane.rest()
+        return all(lane.idle for lane in self._lanes.values())
+
     async def close(self) -> None:
         """End the lanes and the zygote; a stuck worker is asked to end and never waited for."""
         for task in self._tasks:

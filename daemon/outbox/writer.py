@@ -15,7 +15,7 @@ from daemon.outbox.segments import Record
 from daemon.outbox.spool import Spool, put
 
 GROUP_COMMIT = 1.0
-DOCUMENTS = ("leases", "identity")
+DOCUMENTS = ("leases", "identity", "rest")
 
 
 class Opening(msgspec.Struct, frozen=True):
