@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,6 +21,12 @@ class GuardLimits:
     not of the nodes. ``floor_share``: what must stay in service in the cluster and in each group (partition, rack,
     switch). The numbers are deliberate starting points: a fleet loses well under 1 % of its nodes a day to hardware
     (Llama 3 training report: 419 interruptions of 16,384 GPUs in 54 days), so 5-10 % at once is not hardware.
+
+    ``group_share``, ``group_least``: nodes of one group out of service by us at one time. ``whole_share``: the part of
+    the blocks (NVL72 and its like) that must stay whole, since jobs ask for whole segments; a block is whole while
+    ``block_size`` of its nodes serve, all of them where that is 0 and Slurm names no size. ``rollout_least``,
+    ``rollout_chance``: so many nodes that show one code and share one driver, where chance would have put them all on
+    that driver less often than this, are an incident of the driver.
     """
 
     drained_share: float = 0.10
@@ -30,6 +37,12 @@ class GuardLimits:
     alike_least: int = 2
     alike_seconds: float = 600.0
     floor_share: float = 0.25
+    group_share: float = 0.25
+    group_least: int = 2
+    whole_share: float = 0.5
+    block_size: int = 0
+    rollout_least: int = 3
+    rollout_chance: float = 0.01
 
     def drained(self, nodes: int) -> int:
         """How many of ``nodes`` may be out of service by us at once."""
@@ -43,6 +56,14 @@ class GuardLimits:
         """How many nodes may show one code inside the window before it stops being theirs."""
         return max(self.alike_least, math.floor(nodes * self.alike_share))
 
+    def group(self, nodes: int) -> int:
+        """How many of a group of ``nodes`` may be out of service by us at once."""
+        return max(self.group_least, math.floor(nodes * self.group_share))
+
+    def whole(self, blocks: int) -> int:
+        """How many blocks must stay whole; of a single one none."""
+        return min(max(blocks - 1, 0), math.ceil(blocks * self.whole_share))
+
     def floor(self, nodes: int) -> int:
         """How many of a group must stay in service; a group of one node has no floor."""
         return min(max(nodes - 1, 0), math.ceil(nodes * self.floor_share))
@@ -50,11 +71,12 @@ class GuardLimits:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node as the guard sees it: whether jobs can start there, whether we took it out, its groups."""
+    """One node as the guard sees it: whether jobs can start there, whether we took it out, its groups and driver."""
 
     in_service: bool
     ours: bool = False
     groups: tuple[str, ...] = ()
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +93,8 @@ class Fleet:
     """What the guard counts over.
 
     ``failing``: per code the nodes that show it now, with the time each was first seen.
-    ``promised``: nodes for which a permit or lease is out but no drain has been seen yet.
+    ``promised``: nodes for which a permit or lease is out but no drain has been seen yet. ``block_size``: as Slurm
+    names it. ``overridden``: codes for which a person lifted everything but the floors, the empty code for all.
     """
 
     now: datetime
@@ -79,6 +102,8 @@ class Fleet:
     past: Sequence[PastDrain] = ()
     failing: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
     promised: frozenset[str] = frozenset()
+    block_size: int = 0
+    overridden: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +124,38 @@ class Tally:
         hour = fleet.now - timedelta(hours=1)
         self._out = {n for n, v in fleet.nodes.items() if v.ours} | fleet.promised
         self._recent = {p.node for p in fleet.past if p.at >= hour} | fleet.promised
-        self._members: dict[str, int] = {}
-        self._serving: dict[str, int] = {}
+        self._promised = set(fleet.promised)
+        self._members: Counter[str] = Counter()
+        self._serving: Counter[str] = Counter()
+        self._ours: Counter[str] = Counter()
+        self._drivers = Counter(v.driver for v in fleet.nodes.values() if v.driver)
         for name, view in fleet.nodes.items():
             serves = view.in_service and name not in fleet.promised
             for group in ("", *view.groups):
-                self._members[group] = self._members.get(group, 0) + 1
-                self._serving[group] = self._serving.get(group, 0) + serves
+                self._members[group] += 1
+                self._serving[group] += serves
+                self._ours[group] += name in self._out
+
+    def promise(self, node: str) -> None:
+        """Count one node more as promised."""
+        view = self._fleet.nodes[node]
+        for group in ("", *view.groups):
+            self._serving[group] -= view.in_service and node not in self._promised
+            self._ours[group] += node not in self._out
+        for names in (self._out, self._recent, self._promised):
+            names.add(node)
 
     def authorize(self, node: str, code: str) -> Ruling:
         """Whether automation may take ``node`` out of service for ``code`` now."""
         view = self._fleet.nodes.get(node)
         if view is None:
             return Ruling(False, "unknown_node", f"slurm knows no node {node}")
-        return self._alike(node, code) or self._ceilings(node) or self._floors(node, view) or Ruling(True, "allowed")
+        if floor := self._floors(node, view) or self._blocks(node, view):
+            return floor
+        if self._fleet.overridden & {code, ""}:
+            return Ruling(True, "allowed", "a person lifted the ceilings")
+        alike = self._alike(node, code) or self._rollout(node, code)
+        return alike or self._ceilings(node) or self._groups(node, view) or Ruling(True, "allowed")
 
     def _alike(self, node: str, code: str) -> Ruling | None:
         """The most nodes, this one included, that began to show the code within one window of time.
@@ -132,6 +175,45 @@ class Tally:
         window = f"{limits.alike_seconds / 60:g} min"
         return Ruling(False, "correlated", f"{most} nodes show {code} within {window}, at most {limit} can be hardware")
 
+    def _rollout(self, node: str, code: str) -> Ruling | None:
+        """Whether the code is seen on one driver only, on more nodes than chance puts there."""
+        shown = {n for n in self._fleet.failing.get(code, {}) if n in self._fleet.nodes} | {node}
+        drivers = {self._fleet.nodes[n].driver for n in shown}
+        if len(shown) < self._limits.rollout_least or len(drivers) != 1 or "" in drivers:
+            return None
+        (driver,) = drivers
+        share = self._drivers[driver] / sum(self._drivers.values())
+        if share ** len(shown) >= self._limits.rollout_chance:
+            return None
+        why = f"{len(shown)} nodes show {code}, all with driver {driver}, which {share:.0%} of the nodes have"
+        return Ruling(False, "correlated", f"{why}, and none with another")
+
+    def _groups(self, node: str, view: NodeView) -> Ruling | None:
+        """How much of each of the node's groups is out by us already."""
+        for group in view.groups:
+            out, limit = self._ours[group], self._limits.group(self._members[group])
+            if out + (node not in self._out) > limit:
+                why = f"{out} of {self._members[group]} nodes of {group} are out of service by us, at most {limit}"
+                return Ruling(False, "ceiling", why)
+        return None
+
+    def _blocks(self, node: str, view: NodeView) -> Ruling | None:
+        """How many whole blocks would be left, where the node is one that its block needs."""
+        serves = view.in_service and node not in self._promised
+        for block in (g for g in view.groups if g.startswith("block:")):
+            if not serves or not self._whole(block) or self._whole(block, without=1):
+                continue
+            blocks = [g for g in self._members if g.startswith("block:")]
+            left, need = sum(map(self._whole, blocks)) - 1, self._limits.whole(len(blocks))
+            if left < need:
+                why = f"{left} of {len(blocks)} blocks would stay whole without a node of {block}, floor {need}"
+                return Ruling(False, "floor", why)
+        return None
+
+    def _whole(self, block: str, *, without: int = 0) -> bool:
+        size = self._limits.block_size or self._fleet.block_size or self._members[block]
+        return self._serving[block] - without >= min(size, self._members[block])
+
     def _ceilings(self, node: str) -> Ruling | None:
         total, out, recent = len(self._fleet.nodes), self._out, self._recent
         limit = self._limits.drained(total)
@@ -145,7 +227,7 @@ class Tally:
 
     def _floors(self, node: str, view: NodeView) -> Ruling | None:
         """What would be left in service, in the cluster and in each of the node's groups."""
-        serves = view.in_service and node not in self._fleet.promised
+        serves = view.in_service and node not in self._promised
         for group in ("", *view.groups):
             members, left = self._members[group], self._serving[group] - serves
             if left < (need := self._limits.floor(members)):
