@@ -94,8 +94,76 @@ class RiskView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class OverrideView(msgspec.Struct, frozen=True, kw_only=True):
+    """A guard that a person opened for one code, or for all where the code is empty, until a time."""
+
+    id: int
+    cluster: str
+    code: str
+    until: datetime
+    reason: str
+    actor: str
+    created_at: datetime
+
+
+class GuardView(msgspec.Struct, frozen=True, kw_only=True):
+    """What automation may still do: counts of nodes beside their limits; ``closed``: nothing."""
+
+    cluster: str
+    closed: bool
+    headroom: int
+    nodes: int
+    in_service: int
+    floor: int
+    out_by_us: int
+    out_limit: int
+    promised: int
+    last_hour: int
+    hour_limit: int
+    groups: int
+    block_size: int
+    overrides: tuple[OverrideView, ...]
+
+
+class DeskPort(Protocol):
+    """Where people overrule automation, as the routes see it."""
+
+    async def accept(self, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
+        """Give nodes of ours back as they are, and drain them for nothing known of them for some seconds."""
+        ...
+
+    async def clear(self, nodes: str, reason: str, actor: str) -> list[DrainRow]:
+        """Let automation drain these nodes again: contests are settled, accepted risks end."""
+        ...
+
+    def risks(self) -> list[RiskView]:
+        """Every accepted risk in force."""
+        ...
+
+    def risk(self, cluster: str, node: str) -> str:
+        """Whose word has this node used in spite of a fault, and until when; empty without such a word."""
+        ...
+
+    def guard(self) -> GuardView:
+        """The guard's numbers now; reads the database."""
+        ...
+
+    async def override(self, code: str, seconds: float, reason: str, actor: str) -> OverrideView:
+        """Lift the ceilings for a code, or for all, for a time."""
+        ...
+
+    async def end_override(self, actor: str) -> bool:
+        """Close the guard again; whether it was open."""
+        ...
+
+
 class ControllerPort(Protocol):
     """The one writer of automatic drains, as the routes see it."""
+
+    @property
+    def desk(self) -> DeskPort:
+        """Where people overrule automation."""
+        ...
 
     async def permit(self, request: PermitRequest) -> PermitAnswer:
         """Grant or deny the right to refuse once."""

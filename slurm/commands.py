@@ -25,6 +25,7 @@ from slurm.errors import BadAnswer, NoCommand, NotFound, Timeout, Unsupported, e
 from slurm.job import JobState
 from slurm.nodes import nodes_from_json, nodes_from_text
 from slurm.state import NodeState
+from slurm.topology import Topology, parse_topology
 
 SAFE_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/sbin:/opt/slurm/bin:/usr/local/slurm/bin"
 TIMEOUT = 10.0  # seconds; with slurmctld away scontrol itself gives up after 9
@@ -120,6 +121,10 @@ class Commands:
     def limits(self) -> SlurmLimits:
         """Return the limits of the running slurmctld."""
         return parse_limits(self._text("scontrol", "show", "config"))
+
+    def topology(self) -> Topology:
+        """Return which nodes share a switch or a block."""
+        return parse_topology(self._text("scontrol", "show", "topology"))
 
     def ping(self) -> bool:
         """Return whether any slurmctld, primary or backup, answers."""

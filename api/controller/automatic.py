@@ -13,6 +13,7 @@ from api.controller.belief import again, believed
 from api.controller.core import Core
 from api.controller.fleet import fleet
 from api.controller.identity import gpus_of
+from api.controller.opening import watch
 from api.controller.records import DrainRecord, NewDrain, new_token
 from api.controller.strikes import struck
 from api.controller.words import without_accepted
@@ -91,6 +92,7 @@ async def consider(core: Core) -> None:
     holding = {(n, c) for n in failing for c in _WHILE_FAILING} | {(n, c) for n in opened for c in _WHILE_DRAINED}
     about = partial(_named, (*_WHILE_FAILING, *_WHILE_DRAINED))
     await asyncio.to_thread(core.notices.keep, about, holding, "no longer so", settle=SETTLE_SECONDS)
+    await asyncio.to_thread(watch, core)
 
 
 def _tally(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) -> Tally:

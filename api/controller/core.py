@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from api.controller.ground import Ground
 from api.controller.notices import Notices
 from api.controller.orders import Orders
 from api.controller.quiet import QuietBook, why_paused
 from api.controller.records import Records
 from api.controller.slurm_view import SlurmView
 from api.controller.words import WordBook, why_accepted
-from api.store.views import IncidentView, NodeView, ReportView
+from api.store.views import IncidentView, NodeRow, NodeView, ReportView
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import Policy, PolicyStep, Rule
 from checks.wire import Finding
@@ -32,6 +33,7 @@ class Memory(Protocol):
 
     def node(self, cluster: str, node: str) -> NodeView | None: ...
     def current_findings(self, cluster: str, node: str) -> tuple[Finding, ...]: ...
+    def node_rows(self) -> list[NodeRow]: ...
     def all_failing(self, cluster: str) -> dict[str, tuple[Finding, ...]]: ...
     def recent_reports(self, cluster: str, node: str, *, limit: int = 20) -> list[ReportView]: ...
     def open_incident(self, cluster: str, node: str, code: str, target: str, message: str, kind: str) -> int: ...
@@ -99,8 +101,10 @@ class Core:
     counts: dict[str, float] = field(default_factory=dict)
     node_locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     notices: Notices = field(init=False)
+    ground: Ground = field(init=False)
 
     def __post_init__(self) -> None:
+        self.ground = Ground(self.cluster, self.store, self.view)
         self.notices = Notices(self._opened, self._closed)
 
     def risk(self, node: str) -> str:
@@ -132,6 +136,10 @@ class Core:
         """What brings a node back that was drained for this code."""
         rule = self.policy.codes.get(code) or Rule()
         return rule.resume or "verify"
+
+    def gauge(self, name: str, value: float) -> None:
+        """Set a value of /metrics."""
+        self.counts[name] = value
 
     def count(self, name: str) -> None:
         """Add one to a counter of /metrics."""

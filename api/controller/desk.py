@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from api.controller import risk
+from api.controller import opening, risk
 from api.controller.core import Core
-from api.ports import DrainRow, RiskView
+from api.ports import DrainRow, GuardView, OverrideView, RiskView
 
 
 class Desk:
@@ -20,6 +20,18 @@ class Desk:
     async def clear(self, nodes: str, reason: str, actor: str) -> list[DrainRow]:
         """Let automation drain these nodes again."""
         return await risk.clear(self._core, nodes, reason, actor)
+
+    def guard(self) -> GuardView:
+        """The guard's numbers now; reads the database."""
+        return opening.shown(self._core)
+
+    async def override(self, code: str, seconds: float, reason: str, actor: str) -> OverrideView:
+        """Lift the ceilings for a code, or for all, for a time."""
+        return await opening.override(self._core, code, seconds, reason, actor)
+
+    async def end_override(self, actor: str) -> bool:
+        """Close the guard again; whether it was open."""
+        return await opening.end_override(self._core, actor)
 
     def risks(self) -> list[RiskView]:
         """Every accepted risk in force."""

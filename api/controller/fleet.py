@@ -21,7 +21,8 @@ def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) 
             # The states are as old as the last bulk read; a drain recorded since then counts already.
             in_service=name not in open_drains and serves(state),
             ours=owner_of(state) is Owner.OURS_AUTOMATIC or (name in open_drains and open_drains[name].automatic),
-            groups=tuple(f"partition:{p}" for p in state.partitions),
+            groups=(*(f"partition:{p}" for p in state.partitions), *core.ground.topology.groups.get(name, ())),
+            driver=core.ground.drivers.get(name, ""),
         )
         for name, state in core.view.states.items()
         # A node that does not exist yet is no capacity, and no part of any share.
@@ -34,6 +35,8 @@ def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) 
         past=core.records.past(core.cluster, now - timedelta(hours=1)),
         failing=_by_code(failing if failing is not None else core.store.all_failing(core.cluster), now),
         promised=frozenset(str(lease["node"]) for lease in leases),
+        block_size=core.ground.topology.block_size,
+        overridden=frozenset(o.code for o in core.words.overrides(now)),
     )
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from api.controller.core import Core
 from api.controller.fleet import fleet
 from api.controller.records import NewPermit
-from checks.judge.guard import headroom
+from checks.judge.guard import Tally, headroom
 from checks.wire import Lease
 
 KEEP_DAYS = 30.0
@@ -76,4 +76,11 @@ class Leases:
             and not core.silenced(n)
             and not core.risk(n)
         )
-        return [n for n in serving if n not in self._out and n not in view.promised][: max(0, room)]
+        tally, found = Tally(view, core.guard), list[str]()
+        for node in serving:
+            if len(found) >= room:
+                break
+            if node not in self._out and node not in view.promised and tally.authorize(node, "lease").allowed:
+                tally.promise(node)
+                found.append(node)
+        return found

@@ -96,8 +96,9 @@ def _clear(core: Core, name: str, reason: str, actor: str) -> str:
 
 
 async def keep_time(core: Core) -> None:
-    """Read the risks in force, and say of those that are over that they are."""
+    """Read the words in force, say of risks that are over that they are, and hold the guard against the present."""
     await asyncio.to_thread(_keep_time, core)
+    await core.ground.refresh()
 
 
 def _keep_time(core: Core) -> None:

@@ -1,4 +1,4 @@
-"""What people said about a node beside draining it: risks they accepted for a time, contests they cleared."""
+"""What people said beside draining: risks accepted, contests cleared, the guard opened, each with a name and an end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, RowMapping, insert, select, update
 
 from api.controller.tables import words
-from api.ports import RiskView
+from api.ports import OverrideView, RiskView
 from api.store.database import Database
 from checks.wire import Finding, clean
 
@@ -16,11 +16,12 @@ EVERY = ""
 
 
 class WordBook:
-    """Risks in force as read last, written through; the snapshot is replaced as a whole."""
+    """Risks and overrides in force as read last, written through; the snapshot is replaced as a whole."""
 
     def __init__(self, database: Database, cluster: str) -> None:
         self._db, self._cluster = database, cluster
         self._risks: tuple[RiskView, ...] = ()
+        self._overrides: tuple[OverrideView, ...] = ()
 
     def load(self, now: datetime) -> list[RiskView]:
         """Read what is in force; what has just ended by its time comes back."""
@@ -36,7 +37,14 @@ class WordBook:
                     update(words).where(words.c.id.in_(numbers)).values(ended_at=now, ended_by="its time")
                 )
         self._risks = tuple(r for r in found if r.until > now)
+        self._overrides = self._read_overrides(now)
         return ended
+
+    def _read_overrides(self, now: datetime) -> tuple[OverrideView, ...]:
+        mine = (words.c.cluster == self._cluster, words.c.kind == "override", words.c.ended_at.is_(None))
+        query = select(words).where(*mine, words.c.until > now).order_by(words.c.id.desc())
+        with self._db.read() as connection:
+            return tuple(_override(row) for row in connection.execute(query).mappings())
 
     def risks(self, now: datetime) -> list[RiskView]:
         """Every risk in force, the oldest first."""
@@ -68,6 +76,27 @@ class WordBook:
             )
         self.load(now)
         return result.rowcount > 0
+
+    def overrides(self, now: datetime) -> list[OverrideView]:
+        """Every override of the guard in force, the newest first."""
+        return [o for o in self._overrides if o.until > now]
+
+    def override(self, code: str, until: datetime, reason: str, actor: str, now: datetime) -> OverrideView:
+        """Write down that a person opened the guard; an older word is replaced."""
+        self.end_override(actor, now)
+        row = {"cluster": self._cluster, "node": "", "kind": "override", "code": code, "reason": reason}
+        with self._db.begin() as connection:
+            connection.execute(insert(words).values(until=until, actor=actor, created_at=now, **row))
+        self.load(now)
+        return self._overrides[0]
+
+    def end_override(self, actor: str, now: datetime) -> bool:
+        """Close the guard again; whether it was open."""
+        mine = (words.c.cluster == self._cluster, words.c.kind == "override", words.c.ended_at.is_(None))
+        with self._db.begin() as connection:
+            done = connection.execute(update(words).where(*mine).values(ended_at=now, ended_by=actor)).rowcount
+        self.load(now)
+        return done > 0
 
     def contest(self, node: str, codes: Sequence[str], why: str, now: datetime) -> None:
         """Write down that nothing is drained for these codes until a person clears it."""
@@ -116,3 +145,7 @@ def without_accepted(book: WordBook, node: str, findings: Sequence[Finding], now
 
 def _risk(row: RowMapping) -> RiskView:
     return RiskView(**{name: row[name] for name in RiskView.__struct_fields__})
+
+
+def _override(row: RowMapping) -> OverrideView:
+    return OverrideView(**{name: row[name] for name in OverrideView.__struct_fields__})

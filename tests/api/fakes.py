@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
-from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
+from api.ports import (
+    DrainRow,
+    DrainView,
+    GuardView,
+    OrderKind,
+    OverrideView,
+    PauseView,
+    RiskView,
+    SilenceView,
+)
 from checks.wire import (
     Batch,
     Blame,
@@ -34,10 +43,48 @@ from slurm.state import NodeState
 T0 = datetime(2026, 12, 1, 9, 0, tzinfo=timezone.utc)
 
 
+class FakeDesk:
+    """Remembers who overruled what."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[object, ...]] = []
+
+    async def accept(self, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
+        self.said.append(("accept", nodes, seconds, reason, actor))
+        return [DrainRow(cluster="c", node=n, outcome="done") for n in expand(nodes)]
+
+    async def clear(self, nodes: str, reason: str, actor: str) -> list[DrainRow]:
+        self.said.append(("clear", nodes, reason, actor))
+        return [DrainRow(cluster="c", node=n, outcome="done") for n in expand(nodes)]
+
+    def risks(self) -> list[RiskView]:
+        return [
+            RiskView(id=1, cluster="c", node="n1", code="gpu_lost", until=T0, reason="why", actor="ann", created_at=T0)
+        ]
+
+    def risk(self, cluster: str, node: str) -> str:
+        return ""
+
+    def guard(self) -> GuardView:
+        return GuardView(
+            cluster="c", closed=False, headroom=2, nodes=4, in_service=4, floor=1, out_by_us=0, out_limit=2,
+            promised=0, last_hour=0, hour_limit=3, groups=1, block_size=0, overrides=(),
+        )  # fmt: skip
+
+    async def override(self, code: str, seconds: float, reason: str, actor: str) -> OverrideView:
+        self.said.append(("override", code, seconds, reason, actor))
+        return OverrideView(id=3, cluster="c", code=code, until=T0, reason=reason, actor=actor, created_at=T0)
+
+    async def end_override(self, actor: str) -> bool:
+        self.said.append(("end", actor))
+        return True
+
+
 class FakeController:
     """Answers at once; orders wait in a queue a node."""
 
     def __init__(self) -> None:
+        self.desk = FakeDesk()
         self.states: dict[str, NodeState] = {}
         self.reported: list[tuple[str, str]] = []
         self.drained: list[tuple[str, str, str]] = []
