@@ -11,11 +11,14 @@ export TORCH
 unexport PACKAGES
 
 py := .venv/bin/python
+# Tests wait more than they work, so four at once suit two cores; a file's tests stay together with their cluster.
+WORKERS ?= 4
+spread := $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist loadfile)
 not_torch := $(if $(filter 0,$(TORCH)),-m "not torch")
 
 help: ## list the targets (default)
 	@sed -n 's/^\([a-z-]*\):.*## /    make \1\t/p' Makefile | expand -t 28
-	@echo "Variables: TORCH=0 (no torch, and none of its tests), PYTEST_ARGS='-k gate -x', PACKAGES=1 (with clean), NODEVET_ANYWAY=1."
+	@echo "Variables: TORCH=0 (no torch, and none of its tests), WORKERS=1 (one test at a time), PYTEST_ARGS='-k gate -x', PACKAGES=1 (with clean), NODEVET_ANYWAY=1."
 
 setup: ## everything needed to run and test: Debian packages, .venv, torch (TORCH=0 leaves torch out)
 	@sh deploy/setup/setup.sh
@@ -26,12 +29,12 @@ demo: ## a real Slurm cluster of four simulated GPU nodes, vetted; stays up unti
 
 test: setup lint types ## every test, the real-Slurm and the torch ring included
 	@echo "== pytest: every ring$(if $(not_torch), but torch (TORCH=0))"
-	@$(py) -m pytest $(not_torch) $(PYTEST_ARGS)
+	@$(py) -m pytest $(spread) $(not_torch) $(PYTEST_ARGS)
 
 check: ## what a change needs before it is proposed: lint, types and the tests without Slurm and torch
 	@TORCH=0 sh deploy/setup/setup.sh
 	@$(MAKE) --no-print-directory lint types
-	@$(py) -m pytest -m "not cluster and not torch" $(PYTEST_ARGS)
+	@$(py) -m pytest $(spread) -m "not cluster and not torch" $(PYTEST_ARGS)
 
 lint: ## ruff, after set-up
 	@echo "== ruff"
