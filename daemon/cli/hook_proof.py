@@ -19,7 +19,7 @@ TRIAL_LIMIT = 12.0
 # What the hook says of a hook.conf that others could have written, or that it cannot read.
 IGNORED = "defaults are used"
 KEYS = {key.lower(): name for key, name in PROGRAMS.items()}
-OPTIONAL = ("unkillablestepprogram", "taskprolog")
+OPTIONAL = frozenset(KEYS) - {"prolog", "epilog", "healthcheckprogram"}
 _LINE = re.compile(rf"^\s*({'|'.join(KEYS)})\s*=\s*(.*?)\s*$", re.IGNORECASE)
 
 

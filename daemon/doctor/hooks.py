@@ -37,8 +37,9 @@ class InForce:
 
 
 def programs(running: Running) -> dict[str, list[Program]]:
-    """What each hook line means on this machine, in the order of names."""
-    return {key: [_program(Path(found)) for found in _expanded(running, key)] for key in KEYS}
+    """What each hook line of slurmd means on this machine, in the order of names."""
+    ours = (key for key in KEYS if not key.endswith("Slurmctld"))
+    return {key: [_program(Path(found)) for found in _expanded(running, key)] for key in ours}
 
 
 def _expanded(running: Running, key: str) -> list[str]:

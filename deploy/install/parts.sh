@@ -41,10 +41,10 @@ fix_shebangs() {
 }
 
 install_hooks() {
-    say "hooks nodevet-prolog, -epilog, -health, -unkillable and -taskprolog in $D$HOOKS"
+    say "hooks nodevet-prolog, -epilog, -health, -unkillable, -taskprolog, -prologctld and -epilogctld in $D$HOOKS"
     run install -d -m 0755 "$D$HOOKS"
     if [ -n "$BUILT" ]; then
-        for name in prolog epilog health unkillable taskprolog; do put "$BUILT/nodevet-$name" "$HOOKS/nodevet-$name" 0755; done
+        for name in prolog epilog health unkillable taskprolog prologctld epilogctld; do put "$BUILT/nodevet-$name" "$HOOKS/nodevet-$name" 0755; done
     else
         run "$D$RELEASE/bin/python" -I "$here/build_hook.py" "$D$HOOKS" || die "the hooks could not be built; what runs now is untouched"
     fi
@@ -148,7 +148,8 @@ uninstall() {
     run rm -f "$D/etc/systemd/system/nodevet-agent.service" "$D/etc/systemd/system/nodevet-server.service" \
         "$D/usr/lib/sysusers.d/nodevet.conf" "$D/usr/lib/sysusers.d/nodevet-server.conf" "$D/usr/lib/tmpfiles.d/nodevet.conf" \
         "$D$HOOKS/nodevet-prolog" "$D$HOOKS/nodevet-epilog" "$D$HOOKS/nodevet-health" \
-        "$D$HOOKS/nodevet-unkillable" "$D$HOOKS/nodevet-taskprolog" "$D$PREFIX"
+        "$D$HOOKS/nodevet-unkillable" "$D$HOOKS/nodevet-taskprolog" \
+        "$D$HOOKS/nodevet-prologctld" "$D$HOOKS/nodevet-epilogctld" "$D$PREFIX"
     if [ "$(readlink "$D/usr/local/bin/nodevet" 2>/dev/null)" = "$PREFIX/bin/nodevet" ]; then run rm -f "$D/usr/local/bin/nodevet"; fi
     run rm -rf "$D$RELEASES"
     [ ! -d "$D$HOOKS" ] || run rmdir "$D$HOOKS" 2>/dev/null

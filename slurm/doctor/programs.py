@@ -13,6 +13,8 @@ KEYS: dict[str, tuple[str, Level, str]] = {
     "Prolog": ("prolog", "problem", "no job is vetted before it starts"),
     "Epilog": ("epilog", "warning", "what a job left behind or broke is found only at the next interval"),
     "HealthCheckProgram": ("health", "ok", "optional: slurmd's own rhythm does not ask the agent"),
+    "PrologSlurmctld": ("prologctld", "ok", "optional: arrays and het jobs are known by the ids of their tasks only"),
+    "EpilogSlurmctld": ("epilogctld", "ok", "optional: how a job ended as a whole is not known"),
     "TaskProlog": ("taskprolog", "ok", "optional: users are not told when a job runs on a node with a fault"),
     "UnkillableStepProgram": ("unkillable", "ok", "optional: no evidence is kept when Slurm cannot kill a job"),
 }
@@ -43,10 +45,11 @@ def program_rules(running: Running, here: Mapping[str, Sequence[Program]] | None
     None for ``here``: this machine runs no slurmd, and only the lines themselves are judged. ``version`` is the
     installed package's.
     """
-    for key in (*KEYS, "PrologSlurmctld", "EpilogSlurmctld"):
+    for key in KEYS:
         yield from _arguments(running, key)
     for key in KEYS:
-        if here is None:
+        # Those two run where slurmctld does, which need not be here.
+        if here is None or key.endswith("Slurmctld"):
             yield from _named(running, key)
         else:
             yield from _installed(running, key, here.get(key, ()), version)
@@ -59,6 +62,7 @@ def _arguments(running: Running, key: str) -> Iterator[Advice]:
         costs = {
             "Prolog": "Slurm takes all of it as the path: every prolog fails and drains its node",
             "Epilog": "Slurm takes all of it as the path: every epilog fails and drains its node",
+            "PrologSlurmctld": "Slurm takes all of it as the path: every job is requeued, again and again",
         }
         why = costs.get(key, "Slurm takes all of it as the path, and nothing runs")
         yield Advice("problem", key, f"{key} {path[:200]} has arguments", why, f"{key}={path.split()[0]}")

@@ -15,6 +15,8 @@ PROGRAMS = {
     "HealthCheckProgram": "nodevet-health",
     "UnkillableStepProgram": "nodevet-unkillable",
     "TaskProlog": "nodevet-taskprolog",
+    "PrologSlurmctld": "nodevet-prologctld",
+    "EpilogSlurmctld": "nodevet-epilogctld",
 }
 NAMES = tuple(PROGRAMS.values())
 FLAGS = ("-O2", "-static", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong", "-D_FORTIFY_SOURCE=2")

@@ -10,6 +10,7 @@
 
 struct conf conf = {.socket = "/run/nodevet/agent.sock.hook",
                     .marks = "/run/nodevet/marks",
+                    .spool = "/run/nodevet-jobs",
                     .stop_file = "/etc/nodevet/STOP",
                     .deadline_s = 8.0,
                     .restart_retry_s = 1.5,
@@ -76,6 +77,8 @@ static void set(const char *key, const char *value)
         set_path(key, conf.socket, sizeof conf.socket, value);
     else if (strcmp(key, "marks") == 0)
         set_path(key, conf.marks, sizeof conf.marks, value);
+    else if (strcmp(key, "spool") == 0)
+        set_path(key, conf.spool, sizeof conf.spool, value);
     else if (strcmp(key, "stop_file") == 0)
         set_path(key, conf.stop_file, sizeof conf.stop_file, value);
     else if (strcmp(key, "deadline_s") == 0)
@@ -137,5 +140,6 @@ void load_conf(void)
     }
     expand("socket", conf.socket);
     expand("marks", conf.marks);
+    expand("spool", conf.spool);
     expand("stop_file", conf.stop_file);
 }

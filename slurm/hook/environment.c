@@ -12,6 +12,11 @@ static const char *const FIRST[] = {"SLURM_JOB_ID",  "SLURM_JOBID",    "SLURMD_N
 static const char *const DEVICES[] = {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES",
                                       "ZE_AFFINITY_MASK"};
 
+/* Beside slurmctld: the job's place in its array or het job, and nothing private (name, account, user, paths). */
+static const char *const CENTRAL[] = {"SLURM_ARRAY_JOB_ID",   "SLURM_ARRAY_TASK_ID",   "SLURM_HET_JOB_ID",
+                                      "SLURM_HET_JOB_OFFSET", "SLURM_JOB_NODELIST",    "SLURM_JOB_PARTITION",
+                                      "SLURM_JOB_EXIT_CODE",  "SLURM_JOB_DERIVED_EC"};
+
 static bool among(const char *const *names, size_t count, const char *entry, size_t length)
 {
     for (size_t i = 0; i < count; i++)
@@ -49,6 +54,12 @@ void collect(void)
     }
     if (silent) /* the user's environment is none of ours */
         return;
+    if (central) {
+        for (size_t i = 0; i < COUNT(CENTRAL); i++)
+            if (getenv(CENTRAL[i]))
+                add(CENTRAL[i], strlen(CENTRAL[i]), getenv(CENTRAL[i]), VALUE_MAX);
+        return;
+    }
     for (size_t i = 0; environ && environ[i]; i++) {
         if (i == ENV_MAX) {
             body.truncated = true;

@@ -4,7 +4,10 @@
  * for each (the kind is the end of argv[0]: slurm.conf takes no arguments there). Slurm drains a node whose Prolog or
  * Epilog exits non-zero, so 1 is given only for a whole, well-formed refusal of a prolog by an agent that runs as root
  * or as ourselves. Everything else, a crash of this program included, is 0; what could not be asked leaves a mark for
- * later. No heap, no PATH, no HOME, no file needed but the socket. */
+ * later. No heap, no PATH, no HOME, no file needed but the socket.
+ *
+ * PrologSlurmctld and EpilogSlurmctld run where slurmctld does, as SlurmUser, and hold up every job of the cluster:
+ * those kinds ask nobody, write the job's identity into a spool in memory for the central service, and exit 0. */
 #include "hook.h"
 
 #include <stdio.h>
@@ -13,9 +16,9 @@
 #include <sys/stat.h>
 
 const char *kind = "unknown";
-static const char NAMES[] = "nodevet-prolog, nodevet-epilog, nodevet-health, nodevet-unkillable or nodevet-taskprolog";
-static const char HELP[] = "nodevet-prolog, nodevet-epilog, nodevet-health, nodevet-unkillable, nodevet-taskprolog:\n"
-                           "run by Slurm, without arguments\n"
+static const char NAMES[] = "nodevet- and prolog, epilog, health, unkillable, taskprolog, prologctld or epilogctld";
+static const char HELP[] = "nodevet-prolog, nodevet-epilog, nodevet-health, nodevet-unkillable, nodevet-taskprolog,\n"
+                           "nodevet-prologctld, nodevet-epilogctld: run by Slurm, without arguments\n"
                            "configuration: " HOOK_CONF "\n"
                            "  --check    print what is in force and whether the agent answers (exit 0) or not (1)\n"
                            "  --version  print the version\n";
@@ -26,8 +29,9 @@ static int check(void)
     struct answer answer = {.probe = true};
     struct stat st;
     decide(1);
-    dprintf(1, "kind=%s\nconf=%s\nsocket=%s\nmarks=%s\nstop_file=%s\ndeadline_s=%.3f\nrestart_retry_s=%.3f\n", kind,
-            conf.origin, conf.socket, conf.marks, conf.stop_file, conf.deadline_s, conf.restart_retry_s);
+    dprintf(1, "kind=%s\nconf=%s\nsocket=%s\nmarks=%s\nspool=%s\nstop_file=%s\ndeadline_s=%.3f\nrestart_retry_s=%.3f\n",
+            kind, conf.origin, conf.socket, conf.marks, conf.spool, conf.stop_file, conf.deadline_s,
+            conf.restart_retry_s);
     dprintf(1, "stopped=%s\n", lstat(conf.stop_file, &st) == 0 ? "yes" : "no");
     enum outcome outcome = ask(&answer);
     dprintf(1, "agent=%s\n", CAUSE[outcome]);
@@ -44,7 +48,7 @@ static bool is_kind(const char *name, const char *word)
 
 static void find_kind(const char *path)
 {
-    static const char *const words[] = {"prolog", "epilog", "health", "unkillable", "taskprolog"};
+    static const char *const words[] = {"prolog", "epilog", "health", "unkillable", "taskprolog", "prologctld", "epilogctld"};
     const char *slash = strrchr(path, '/');
     for (size_t i = 0; i < COUNT(words); i++)
         if (is_kind(slash ? slash + 1 : path, words[i]))
@@ -91,15 +95,23 @@ int main(int argc, char **argv)
     }
     bool as_user = strcmp(kind, "taskprolog") == 0;
     silent = as_user && argc == 1;
+    central = strcmp(kind, "prologctld") == 0 || strcmp(kind, "epilogctld") == 0;
     load_conf();
     if (as_user)
         go_as_user();
+    if (central)
+        conf.deadline_s = CENTRAL_DEADLINE_S;
     arm(conf.deadline_s);
     if (argc == 2 && strcmp(argv[1], "--check") == 0)
         return check();
     if (silent)
         return tell_user();
 
+    if (central && argc == 1) {
+        if (lstat(conf.stop_file, &st) != 0)
+            spool();
+        return 0;
+    }
     enum outcome outcome = ARGS;
     if (lstat(conf.stop_file, &st) == 0) {
         outcome = STOPPED;

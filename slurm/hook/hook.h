@@ -16,6 +16,7 @@
 #endif
 #define HOOK_DOOR ".hook" /* the agent's socket for root has the name of the one for everybody, and this */
 #define USER_DEADLINE_S 1.0
+#define CENTRAL_DEADLINE_S 0.5
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 enum {
@@ -27,13 +28,14 @@ enum {
     LINE_BYTES = 512, /* of the agent's line that Slurm may log */
     CONF_MAX = 8192,
     PATH_BYTES = 256,
+    SPOOL_MAX = 4096,      /* files that the central service has not fetched yet */
     MARKS_MAX = 256, /* files in the marks directory: an agent that stays away must not fill /run */
 };
 
 enum outcome { ANSWERED, NO_AGENT, REFUSED, DEADLINE, LOST, BAD_ANSWER, BAD_PEER, STOPPED, ARGS, MORE, UNHEARD };
 
 struct conf {
-    char socket[PATH_BYTES], marks[PATH_BYTES], stop_file[PATH_BYTES];
+    char socket[PATH_BYTES], marks[PATH_BYTES], spool[PATH_BYTES], stop_file[PATH_BYTES];
     double deadline_s, restart_retry_s;
     const char *origin;
 };
@@ -53,8 +55,9 @@ struct answer {
 
 extern struct conf conf;
 extern struct body body;
-extern const char *kind;           /* prolog, epilog, health, unkillable, taskprolog or unknown */
+extern const char *kind;           /* prolog, epilog, health, unkillable, taskprolog, prologctld, epilogctld or unknown */
 extern bool silent;                /* stderr is the user's */
+extern bool central;               /* runs beside slurmctld */
 extern const char *const CAUSE[]; /* the word for each outcome before MORE; the rest never leave ask.c */
 
 /* process.c */
@@ -73,5 +76,8 @@ void collect(void);                /* environment.c */
 enum outcome ask(struct answer *); /* ask.c */
 void say(const struct answer *, const char *begin); /* tell.c */
 void leave_mark(enum outcome why);
+bool has_room(int dir, int most);
+const char *number(const char *name);
+void spool(void); /* spool.c */
 
 #endif

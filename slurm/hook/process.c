@@ -12,7 +12,7 @@
 
 static int64_t started_ms;
 static volatile sig_atomic_t decided;
-bool silent;
+bool silent, central;
 
 void note(const char *format, ...)
 {

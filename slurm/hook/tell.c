@@ -42,14 +42,14 @@ void say(const struct answer *a, const char *begin)
 }
 
 /* The variable's value where it is a plain number, else "0": it becomes part of a file name. */
-static const char *number(const char *name)
+const char *number(const char *name)
 {
     const char *value = getenv(name);
     size_t digits = value ? strspn(value, "0123456789") : 0;
     return digits > 0 && digits <= 20 && !value[digits] ? value : "0";
 }
 
-static bool has_room(int dir)
+bool has_room(int dir, int most)
 {
     char entries[4096] __attribute__((aligned(8)));
     int count = 0;
@@ -57,7 +57,7 @@ static bool has_room(int dir)
         if (n < 0)
             return false;
         for (ssize_t at = 0; at < n; at += ((struct dirent64 *)(entries + at))->d_reclen)
-            if (++count >= MARKS_MAX + 2) /* "." and ".." */
+            if (++count >= most + 2) /* "." and ".." */
                 return false;
     }
     return true;
@@ -72,7 +72,7 @@ void leave_mark(enum outcome why)
     note("%s: %s, exit 0", kind, CAUSE[why]);
     mkdir(conf.marks, 0700);
     int dir = open(conf.marks, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0 || fstat(dir, &st) != 0 || st.st_uid != geteuid() || st.st_mode & S_IWOTH || !has_room(dir))
+    if (dir < 0 || fstat(dir, &st) != 0 || st.st_uid != geteuid() || st.st_mode & S_IWOTH || !has_room(dir, MARKS_MAX))
         return;
     snprintf(name, sizeof name, "%s.%s.%s.%ld", kind, job, number("SLURM_JOB_RESTART_COUNT"), (long)getpid());
     int length = snprintf(line, sizeof line, "%lld %s\n", (long long)time(NULL), CAUSE[why]);

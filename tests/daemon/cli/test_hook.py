@@ -88,7 +88,7 @@ def test_with_an_answering_agent_all_is_well(installed: Path, tmp_path: Path) ->
             os.unlink(installed / "s")
     proofs = document(done)
     assert done.returncode == 0, proofs
-    assert {p["result"] for p in proofs} == {"ok"} and len(proofs) == 12
+    assert {p["result"] for p in proofs} == {"ok"} and len(proofs) == 16
 
 
 def _answer(listener: socket.socket, times: int) -> None:

@@ -16,6 +16,7 @@ DEFAULTS = {
     "conf": "compiled-in defaults",
     "socket": "/run/nodevet/agent.sock.hook",
     "marks": "/run/nodevet/marks",
+    "spool": "/run/nodevet-jobs",
     "stop_file": "/etc/nodevet/STOP",
     "deadline_s": "8.000",
     "restart_retry_s": "1.500",
@@ -46,7 +47,7 @@ def test_no_file(hook: Hook) -> None:
 def test_example_shows_the_defaults(hook: Hook) -> None:
     example = (hook_source() / "hook.conf").read_text()
     values, count = re.subn(r"(?m)^#(?=\w+=)", "", example)
-    assert count == 5
+    assert count == 6
     hook.conf.write_text(values)
     shown, err = effective(hook)
     assert shown | DEFAULTS | {"conf": str(hook.conf)} == shown
