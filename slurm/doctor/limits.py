@@ -63,6 +63,7 @@ def limit_rules(running: Running, deadline: float, now: datetime) -> Iterator[Ad
     yield from _limit("PrologEpilogTimeout", limits.prolog_epilog_timeout, None, deadline, _KILLED)
     yield from _limit("BatchStartTimeout", limits.batch_start_timeout, DEFAULT_BATCH_START_TIMEOUT, deadline, _MISSING)
     yield from _limit("MessageTimeout", limits.message_timeout, DEFAULT_MESSAGE_TIMEOUT, deadline, _MESSAGE)
+    yield from _shared(running)
     yield from _cred_expire(running, deadline)
     yield from _health(running)
     if running.at is not None:
@@ -87,6 +88,15 @@ def _limit(key: str, value: float | None, default: float | None, deadline: float
         yield Advice("warning", key, f"{seen}, less than {MARGIN:g} s apart", why, write)
     else:
         yield Advice("ok", key, seen)
+
+
+def _shared(running: Running) -> Iterator[Advice]:
+    """Other programs of a chain take their time out of the same limit, one after the other."""
+    limit = running.limits.batch_start_timeout or DEFAULT_BATCH_START_TIMEOUT
+    chain = running.value("Prolog")
+    if ("," in chain or "*" in chain) and limit < OTHERS_LEAST:
+        seen = f"BatchStartTimeout {limit:g} s for all programs of Prolog {chain[:200]} together"
+        yield Advice("warning", "BatchStartTimeout", seen, _MISSING, f"BatchStartTimeout={OTHERS_LEAST}")
 
 
 def _rounded(deadline: float) -> int:

@@ -64,6 +64,7 @@ def test_reads_the_moment_of_the_answer(release: str) -> None:
         ("PrologEpilogTimeout", "65534", "PrologEpilogTimeout", "ok", ""),
         ("BatchStartTimeout", "3 sec", "BatchStartTimeout", "problem", "BatchStartTimeout=10"),
         ("BatchStartTimeout", "60 sec", "BatchStartTimeout", "ok", ""),
+        ("Prolog", "/etc/slurm/prolog.d/*", "BatchStartTimeout", "warning", "BatchStartTimeout=60"),
         ("MessageTimeout", "8 sec", "MessageTimeout", "problem", "MessageTimeout=10"),
         ("AuthInfo", "socket=/a,cred_expire=5", "cred_expire", "problem", "AuthInfo=…,cred_expire=120"),
         ("AuthInfo", "cred_expire=9", "cred_expire", "warning", "AuthInfo=…,cred_expire=120"),
