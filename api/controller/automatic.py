@@ -155,10 +155,10 @@ async def drain_node(
 ) -> Drained:
     """Authorize and drain one node, as long as it is still ``wanted`` when its turn comes."""
     cause = Cause(decision, checks_of(decision, findings), job)
-    if paused := core.paused(node):
-        return Drained(False, paused)
     async with core.node_locks[node]:
         async with core.lock:
+            if paused := core.paused(node):
+                return Drained(False, paused)
             if not wanted():
                 return Drained(False, "the answer was due before the drain began")
             ruling = (await asyncio.to_thread(_tally, core)).authorize(node, cause.code)

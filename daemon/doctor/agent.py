@@ -23,7 +23,13 @@ def agent_rules(status: Status, version: str) -> Iterator[Advice]:
         yield Advice(
             "problem", "lanes", f"wedged: {clean(', '.join(map(str, _items(lanes))), 300)}", why, "nodevet status"
         )
-    yield from _checks(status)
+    if paused := _text(status, "paused"):
+        yield Advice("warning", "agent", paused, "no job is vetted here meanwhile", "nodevet ready <node>")
+    else:
+        yield from _checks(status)
+    if silenced := status.get("silenced"):
+        what = clean(", ".join(map(str, _items(silenced))), 200).replace("*", "all checks")
+        yield Advice("warning", "agent", f"silenced: {what}", "their findings lead to nothing", "nodevet silence")
     yield from _outbox(_table(status, "outbox"))
     yield from _uplink(_table(status, "uplink"))
 
