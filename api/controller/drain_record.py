@@ -19,8 +19,17 @@ DrainState = Literal[
     "taken_over",
     "resumed_outside",
     "failed",
+    "retired",
 ]
 OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying"})
+_ENDS: frozenset[DrainState] = frozenset({"resumed_unverified", "taken_over", "resumed_outside", "retired"})
+# Where a drain may go from each state, as docs/drains.md tells it; where nothing is left, it is over.
+MOVES: dict[DrainState, frozenset[DrainState]] = {
+    "intent": frozenset({"draining", "failed", *_ENDS}),
+    "draining": frozenset({"drained", *_ENDS}),
+    "drained": frozenset({"draining", "verifying", *_ENDS}),
+    "verifying": frozenset({"drained", "resumed", *_ENDS}),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
 INTENT_SECONDS = 60.0
+UNKNOWN = "slurm knows no such node"
 
 
 async def reconcile(core: Core) -> None:
@@ -25,11 +26,25 @@ def _reconcile(core: Core) -> None:
     for record in core.records.open_drains(core.cluster).values():
         state = core.view.states.get(record.node)
         # A change that seems to lie ahead was written before the clock was set back.
-        if state is None or core.view.read_at <= record.changed_at <= core.clock():
+        if core.view.read_at <= record.changed_at <= core.clock():
             continue
+        if state is None:
+            _unknown(core, record)
+            continue
+        if record.why.startswith(UNKNOWN):
+            record = core.records.change(record, core.clock(), why="slurm knows the node again")
         target, why = _standing(core, record, state)
         if target != record.state:
             _move(core, record, target, why)
+
+
+def _unknown(core: Core, record: DrainRecord) -> None:
+    """A node that Slurm has not known for ``retire_after`` seconds is gone, and its drain is over."""
+    if not record.why.startswith(UNKNOWN):
+        core.records.change(record, core.clock(), why=f"{UNKNOWN} since {core.clock():%Y-%m-%d %H:%M} UTC")
+    elif (core.clock() - record.changed_at).total_seconds() >= core.settings.retire_after:
+        core.orders.done([record.order_id] if record.order_id else [])
+        _move(core, record, "retired", record.why)
 
 
 def _standing(core: Core, record: DrainRecord, state: NodeState) -> tuple[DrainState, str]:
@@ -56,6 +71,6 @@ def _move(core: Core, record: DrainRecord, target: DrainState, why: str) -> None
     if record.state == "intent" and target in ("draining", "drained"):
         record = core.records.written(record, core.clock(), "written before the answer was lost")
     core.records.change(record, core.clock(), state=target, why=why)
-    if target in ("taken_over", "resumed_outside", "failed"):
+    if target in ("taken_over", "resumed_outside", "failed", "retired"):
         core.audit(f"drain {target.replace('_', ' ')}", record.node, why)
         log.warning("drain moved node=%s from=%s to=%s why=%s", record.node, record.state, target, why)

@@ -8,12 +8,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from api.controller.tables import drains
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import merge, read_pack
 from slurm.reason import Owner, owner_of, parse
 from slurm.state import Reason
-from tests.api.controller.fake_slurm import POLICY_TEXT, bench
+from tests.api.controller.fake_slurm import POLICY_TEXT, Bench, bench
 
 
 def test_a_lost_gpu_drains_its_idle_node_with_part_and_code_in_the_reason(tmp_path: Path) -> None:
@@ -176,17 +178,23 @@ def test_hostile_text_reaches_slurm_as_one_harmless_line(tmp_path: Path) -> None
         )
 
 
+def crashed(b: Bench, number: int) -> None:
+    """The record as it is when the server dies right after it has asked Slurm."""
+    with b.database.begin() as connection:
+        connection.execute(update(drains).where(drains.c.id == number).values(state="intent", changed_at=b.now()))
+
+
 def test_an_intent_that_a_crash_left_behind_is_settled(tmp_path: Path) -> None:
     """The write may or may not have landed before the crash; both are found out."""
     with bench(tmp_path) as b:
         b.report("n2", b.lost())
         asyncio.run(b.tick())
         record = b.core.records.open_drains("sim")["n2"]
-        b.core.records.change(record, b.now(), state="intent")
+        crashed(b, record.id)
         asyncio.run(b.tick())
         assert b.core.records.open_drains("sim")["n2"].state == "drained"
         b.slurm.resume("n2")
-        b.core.records.change(record, b.now(), state="intent")
+        crashed(b, record.id)
         b.report("n2", b.fine())
         b.offset = timedelta(seconds=120)
         asyncio.run(b.tick())
