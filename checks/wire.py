@@ -96,6 +96,15 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool = False
 
 
+class Unvetted(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that began on this node without a whole answer of ours; ``cause`` is one word of ours."""
+
+    job_id: int
+    restart_count: int | None = None
+    cause: str
+    at: datetime
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The findings and decision of one occasion.
 
@@ -115,6 +124,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str = ""
     facts: NodeFacts | None = None
     notes: tuple[str, ...] = ()
+    unvetted: tuple[Unvetted, ...] = ()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,12 +145,17 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The running Slurm's time limits in seconds as the server last read them; None = not read."""
+    """The running Slurm's time limits in seconds as the server last read them; None = not read.
+
+    ``restart_after``: after a refused prolog a job waits this long; ``nohold``: it is not held then.
+    """
 
     budget: float | None = None
     gate_possible: bool = False
     gate_why_not: str = "slurm configuration not read yet"
     health_check_interval: float | None = None
+    restart_after: float | None = None
+    nohold: bool | None = None
     read_at: datetime | None = None
 
 

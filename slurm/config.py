@@ -60,6 +60,11 @@ class SlurmLimits:
         return "nohold_on_prolog_fail" in self.scheduler_parameters
 
     @property
+    def restart_after(self) -> float:
+        """Seconds until a job that a prolog refused may start again, measured on 22.05: cred_expire and one more."""
+        return (self.cred_expire or DEFAULT_CRED_EXPIRE) + 1.0
+
+    @property
     def _flags(self) -> frozenset[str]:
         return self.prolog_flags or frozenset()
 

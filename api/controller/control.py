@@ -13,6 +13,7 @@ from api.controller import people, rest, risk
 from api.controller.automatic import consider
 from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.desk import Desk
+from api.controller.fates import Fates
 from api.controller.gate import Gates
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
@@ -72,6 +73,7 @@ class Controller:
         self.desk = Desk(self.core)
         self.probation = Probation(self.core)
         self.errors = PrologErrors(self.core)
+        self.fates = Fates(self.core, database)
         self.gates = Gates(self._alive, self._running)
         self._wake = asyncio.Event()
         self._read_at = float("-inf")
@@ -240,6 +242,7 @@ class Controller:
             self.probation.watch,
             partial(requeue_late, self.core, self.permits),
             self.errors.explain,
+            self.fates.look,
             partial(self.leases.hand_out, self._alive_nodes()),
         ):
             well &= await self.core.spare("", step())

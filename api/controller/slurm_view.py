@@ -87,5 +87,7 @@ class SlurmView:
             gate_possible=why_not is None,
             gate_why_not=why_not or "",
             health_check_interval=self.limits.health_check_interval,
+            restart_after=self.limits.restart_after,
+            nohold=self.limits.nohold,
             read_at=self.read_at,
         )

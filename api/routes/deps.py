@@ -50,6 +50,8 @@ Orderer = Annotated[Principal, Depends(needs("operator", "order"))]
 Acker = Annotated[Principal, Depends(needs("operator", "ack"))]
 Admin = Annotated[Principal, Depends(needs("admin", "admin"))]
 Limit = Annotated[int, Query(ge=1, le=1000)]
+# Seconds back from now, at most a year.
+Window = Annotated[float | None, Query(gt=0, le=366 * 86400)]
 Cursor = Annotated[str | None, Query(max_length=2000)]
 Name = Annotated[str, Path(min_length=1, max_length=128)]
 RowId = Annotated[int, Path(ge=0, le=2**63 - 1)]

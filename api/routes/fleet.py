@@ -53,11 +53,15 @@ def detail(store: Store, controller: ControllerPort, cluster: str, node: str) ->
         drain=next((d for d in controller.drains() if (d.cluster, d.node) == (cluster, node)), None),
         inventory=store.inventory(cluster, node),
         reports=store.reports_of_node(cluster, node, limit=REPORTS_SHOWN),
+        began=store.began(cluster, node=node)[:REPORTS_SHOWN],
     )
 
 
-def coverage(store: Store, controller: ControllerPort) -> Coverage:
-    """Which nodes are vetted; where Slurm has not answered, only those known by their agents count."""
+def coverage(store: Store, controller: ControllerPort, seconds: float) -> Coverage:
+    """Which nodes and which starts of the last ``seconds`` are vetted.
+
+    Where Slurm has not answered, only nodes known by their agents count.
+    """
     seen = {v.node: with_slurm(v, controller) for v in store.nodes(limit=10**6)}
     known = controller.slurm_states()
     down = {n for n, s in known.items() if not s.flags.isdisjoint(_POWERED_DOWN)}
@@ -70,4 +74,5 @@ def coverage(store: Store, controller: ControllerPort) -> Coverage:
         no_data=tuple(sorted(down - {n for n, v in seen.items() if v.data == "fresh"})[:NAMED]),
         limits=controller.limits(),
         counters=dict(controller.metrics()),
+        jobs=store.starts(seconds),
     )

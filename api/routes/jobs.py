@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from api.explain import JobExplained, explain
 from api.problems import Absent
-from api.routes.deps import Cursor, Limit, Name, RowId, StoreDep, Viewer
+from api.routes.deps import ControllerDep, Cursor, Limit, Name, RowId, StoreDep, Viewer, Window
 from api.routes.shapes import Page, answers, paged, reply, row_cursor, to_cursor
-from api.store.views import JobView, ReportView
+from api.store.store import utc_now
+from api.store.views import JobFilter, JobView, ReportView
 
 router = APIRouter(tags=["jobs"])
 
 
+def _wanted(only: Literal["refused", "held", "cancelled"] | None = None, since: Window = None) -> JobFilter:
+    """``since``: seconds back from now; ``only``: refused, or what Slurm did then."""
+    return JobFilter(only=only, since=None if since is None else utc_now() - timedelta(seconds=since))
+
+
 @router.get("/jobs", **answers(Page[JobView]))
-def list_jobs(store: StoreDep, _: Viewer, cursor: Cursor = None, limit: Limit = 100) -> Response:
+def list_jobs(
+    store: StoreDep,
+    _: Viewer,
+    wanted: Annotated[JobFilter, Depends(_wanted)],
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Response:
     """Job attempts, the newest first."""
-    rows = store.jobs(row_cursor(cursor), limit)
+    rows = store.jobs(row_cursor(cursor), limit, wanted)
     following = to_cursor(rows[-1][0]) if len(rows) == limit else None
     return reply(Page(items=[view for _, view in rows], next=following))
 
@@ -30,6 +46,16 @@ def one_job(
     if not rows and cursor is None:
         raise Absent(f"no report of job {job_id} in cluster {cluster}")
     return paged(rows, limit, lambda r: r.id)
+
+
+@router.get("/jobs/{cluster}/{job_id}/explain", **answers(JobExplained))
+def explain_job(cluster: Name, job_id: RowId, store: StoreDep, controller: ControllerDep, _: Viewer) -> Response:
+    """Why the job was refused and what Slurm does next, attempt by attempt, in words."""
+    reports, starts = store.reports_of_job(cluster, job_id), store.starts_of_job(cluster, job_id)
+    if not reports and not starts:
+        raise Absent(f"no report of job {job_id} in cluster {cluster}")
+    began = store.began(cluster, job_id=job_id)
+    return reply(explain(cluster, job_id, reports, starts, began, controller.limits()))
 
 
 @router.get("/reports/{number}", **answers(ReportView))

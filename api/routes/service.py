@@ -10,11 +10,13 @@ from starlette.responses import PlainTextResponse, Response
 from api import metrics
 from api.auth.principal import Principal
 from api.hot.routes import Shared
-from api.routes.deps import ControllerDep, SharedDep, StoreDep, Viewer
+from api.routes.deps import ControllerDep, SharedDep, StoreDep, Viewer, Window
 from api.routes.fleet import coverage, powered_down
 from api.routes.shapes import Coverage, Health, answers, reply
+from api.store.views import LemonsView
 from checks.judge.policy import Policy
 
+DAY, MONTH = 86400.0, 30 * 86400.0
 router = APIRouter(tags=["service"])
 outside = APIRouter(tags=["service"])
 
@@ -26,9 +28,15 @@ def policy(store: StoreDep, _: Viewer) -> Response:
 
 
 @router.get("/coverage", **answers(Coverage))
-def covered(store: StoreDep, controller: ControllerDep, _: Viewer) -> Response:
-    """How much of the cluster is vetted, and what was let through unvetted."""
-    return reply(coverage(store, controller))
+def covered(store: StoreDep, controller: ControllerDep, _: Viewer, since: Window = DAY) -> Response:
+    """How much of the cluster is vetted, and what began unvetted within the last ``since`` seconds, by cause."""
+    return reply(coverage(store, controller, since or DAY))
+
+
+@router.get("/lemons", **answers(LemonsView))
+def worst(store: StoreDep, _: Viewer, since: Window = MONTH) -> Response:
+    """Nodes with more troubles than their peers within the last ``since`` seconds; none where there is little data."""
+    return reply(store.lemons(since or MONTH))
 
 
 @router.get("/health", **answers(Health))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api.hot.body import check_kind
 from api.ports import DrainRow, DrainView
 from api.problems import Problem, Unacceptable
-from api.store.views import NodeView, ReportView, TokenView
+from api.store.views import AttributionView, NodeView, ReportView, StartsView, TokenView
 from checks.wire import Finding, Limits, NodeFacts
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ class NodeDetail(NodeView, frozen=True, kw_only=True):
     drain: DrainView | None
     inventory: NodeFacts | None
     reports: list[ReportView]
+    began: list[AttributionView]
 
 
 class DrainBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,7 +89,10 @@ class DrainRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the cluster is vetted: nodes of Slurm with a fresh agent, and those without (the first 1,000)."""
+    """How much of the cluster is vetted: nodes of Slurm with a fresh agent, and those without (the first 1,000).
+
+    ``jobs``: the starts of jobs within the time asked for, and why some were not answered in full.
+    """
 
     nodes: int
     fresh: int
@@ -97,6 +101,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     no_data: tuple[str, ...]
     limits: Limits
     counters: dict[str, float]
+    jobs: StartsView
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,10 @@ from datetime import datetime
 import msgspec
 from sqlalchemy import Connection, insert, select, update
 
+from api.store.attribution import attribute
 from api.store.current import Current, changed, read_current, replace, write_changes, write_current
 from api.store.incidents import follow
+from api.store.starts import record
 from api.store.status import from_findings, from_report, read_status, record_inventory, write_status
 from api.store.tables import agents, reports
 from api.store.views import Stored
@@ -38,6 +40,8 @@ def ingest(
         if kept:
             connection.execute(insert(reports), kept)
         _apply(connection, batch, fresh, now, policy, silenced)
+        record(connection, fresh)
+        attribute(connection, fresh, now)
     accepted = fresh[-1].sequence if fresh else last
     return Stored(accepted=accepted, stored=tuple(fresh), repeated=len(batch.reports) - len(fresh))
 

@@ -6,12 +6,13 @@ from datetime import datetime, timezone
 
 import msgspec
 
-from checks.wire import MESSAGE_LIMIT, Decision, Finding, JobAttempt, NodeFacts, Report, Scalar
+from checks.wire import MESSAGE_LIMIT, Decision, Finding, JobAttempt, NodeFacts, Report, Scalar, Unvetted
 from slurm.reason import one_line
 
 FINDINGS_LIMIT = 5000
 EVIDENCE_LIMIT = 64
 NOTES_LIMIT = 64
+UNVETTED_LIMIT = 256
 INT_LIMIT = 2**63
 ATTEMPT_LIMIT = 32
 CODES_LIMIT = 64
@@ -39,6 +40,7 @@ def in_bounds(report: Report) -> Report:
         decision=_decision(report.decision) if report.decision else None,
         job=_job(report.job) if report.job else None,
         facts=_facts(report.facts) if report.facts else None,
+        unvetted=tuple(_unvetted(u) for u in report.unvetted[:UNVETTED_LIMIT]),
     )
 
 
@@ -74,6 +76,13 @@ def _facts(facts: NodeFacts) -> NodeFacts:
         gpus=tuple(one_line(g, 128) for g in facts.gpus[:DEVICES_LIMIT]),
         **{word: one_line(getattr(facts, word), 128) for word in words},
     )
+
+
+def _unvetted(start: Unvetted) -> Unvetted:
+    _number("job_id", start.job_id)
+    if start.restart_count is not None and not 0 <= start.restart_count < 2**31:
+        raise Malformed(f"restart count {start.restart_count} outside 0 to 2^31 - 1")
+    return msgspec.structs.replace(start, cause=one_line(start.cause, 32), at=_moment(start.at))
 
 
 def _finding(finding: Finding, started_at: datetime) -> Finding:

@@ -14,7 +14,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 import api.controller.tables
-import api.store.tables  # noqa: F401 - both put their tables on the metadata
+import api.store.job_tables
+import api.store.tables  # noqa: F401 - all put their tables on the metadata
 from api.store.base import metadata as metadata
 from api.store.database import Database
 

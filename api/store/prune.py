@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, Table, delete, select
 
 from api.store.database import Database
+from api.store.job_tables import attributions, starts
 from api.store.tables import agents, changes, incident_notes, incidents, reports
 
 CHUNK = 500
@@ -19,6 +20,8 @@ def prune(database: Database, now: datetime, days: float) -> int:
     notes = incident_notes.c.incident_id.in_(select(incidents.c.id).where(old))
     gone = _delete(database, reports, reports.c.received_at < before)
     gone += _delete(database, changes, changes.c.at < before)
+    gone += _delete(database, starts, starts.c.at < before)
+    gone += _delete(database, attributions, attributions.c.at < before)
     gone += _delete(database, incident_notes, notes)
     gone += _delete(database, incidents, old)
     with database.begin() as connection:

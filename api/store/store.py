@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from sqlalchemy.exc import IntegrityError
 
-from api.store import current, incidents, ingest, jobs, ledger, prune, reading, retire, status, tokens
+from api.store import (
+    attribution,
+    coverage,
+    current,
+    fates,
+    incidents,
+    ingest,
+    jobs,
+    ledger,
+    lemons,
+    prune,
+    reading,
+    retire,
+    status,
+    tokens,
+)
 from api.store.database import Database
 from api.store.views import (
+    AttributionView,
     AuditView,
     ChangeView,
     FindingView,
     IncidentView,
+    JobFilter,
     JobView,
+    LemonsView,
     NodeFilter,
     NodeRow,
     NodeView,
     ReportView,
+    StartsView,
+    StartView,
     Stored,
     TokenView,
 )
@@ -151,10 +171,33 @@ class Store:
         with self.database.read() as connection:
             return jobs.reports_of_job(connection, cluster, job_id, after, limit)
 
-    def jobs(self, before: int | None = None, limit: int = 100) -> list[tuple[int, JobView]]:
+    def jobs(
+        self, before: int | None = None, limit: int = 100, wanted: JobFilter | None = None
+    ) -> list[tuple[int, JobView]]:
         """Job attempts with their place in the order, the newest first."""
         with self.database.read() as connection:
-            return jobs.jobs(connection, before, limit)
+            return jobs.jobs(connection, before, limit, wanted)
+
+    def starts_of_job(self, cluster: str, job_id: int) -> list[StartView]:
+        """Every start of one job on a node, in the order of arrival."""
+        with self.database.read() as connection:
+            return fates.starts_of_job(connection, cluster, job_id)
+
+    def began(self, cluster: str, *, job_id: int | None = None, node: str | None = None) -> list[AttributionView]:
+        """Faults that began during a job, or on a node during any, the newest first."""
+        with self.database.read() as connection:
+            return attribution.read(connection, cluster, job_id=job_id, node=node)
+
+    def starts(self, seconds: float, now: datetime | None = None) -> StartsView:
+        """How the starts of the last ``seconds`` were answered."""
+        at = now or utc_now()
+        with self.database.read() as connection:
+            return coverage.counted(connection, at - timedelta(seconds=seconds), at)
+
+    def lemons(self, seconds: float, now: datetime | None = None) -> LemonsView:
+        """Nodes worse than their peers within the last ``seconds``."""
+        with self.database.read() as connection:
+            return lemons.lemons(connection, (now or utc_now()) - timedelta(seconds=seconds))
 
     # Incidents and audit
 

@@ -96,7 +96,11 @@ class ReportView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """One job attempt and what was answered to it."""
+    """One job attempt and what was answered to it.
+
+    ``unvetted``: on how many nodes it began without a whole answer; ``began``: faults that began during it;
+    ``fate``: what Slurm did after a refusal, empty while that is not known.
+    """
 
     cluster: str
     job_id: int
@@ -106,6 +110,100 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     last_report: datetime
     refused: int
     reports: int
+    unvetted: int = 0
+    began: int = 0
+    fate: str = ""
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which attempts a list shows: reported since a moment, and refused or what Slurm did then."""
+
+    only: Literal["refused", "held", "cancelled"] | None = None
+    since: datetime | None = None
+
+
+class AttributionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that began while a job ran on the node; a coincidence in time, no proof.
+
+    ``shared``: another job had a part of the node then.
+    """
+
+    node: str
+    job_id: int
+    attempt: str
+    uid: int | None
+    gpu_minors: tuple[int, ...] | None
+    check: str
+    code: str
+    target: str
+    status: str
+    blame: str | None
+    message: str
+    shared: bool
+    began_at: datetime
+
+
+class StartView(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a job on a node and how it was answered: vetted, refused, or the cause why not."""
+
+    cluster: str
+    node: str
+    job_id: int
+    attempt: str
+    outcome: str
+    detail: str
+    at: datetime
+    ended_at: datetime | None = None
+    fate: str = ""
+    fate_detail: str = ""
+    fate_until: datetime | None = None
+
+
+class StartsView(msgspec.Struct, frozen=True, kw_only=True):
+    """Starts of jobs on nodes within a time; ``protected``: per cent of the starts that were answered in full.
+
+    ``causes`` counts the others; ``newest`` are some of them. ``protected`` is None where no job started.
+    """
+
+    since: datetime
+    starts: int
+    vetted: int
+    refused: int
+    unvetted: int
+    jobs_unvetted: int
+    protected: float | None
+    causes: dict[str, int]
+    newest: tuple[StartView, ...] = ()
+
+
+class Lemon(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with more troubles than its peers, for as many jobs; ``chance``: how often luck alone would do this.
+
+    ``episodes``: troubles at least 30 minutes apart; ``peers_per_1000``: theirs for each 1,000 starts of jobs.
+    """
+
+    cluster: str
+    node: str
+    profile: str
+    starts: int
+    episodes: int
+    per_1000: float
+    peers_per_1000: float
+    chance: float
+    drains: int
+    refusals: int
+    incidents: int
+    began: int
+
+
+class LemonsView(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes that stand out, the worst first, and why there may be none."""
+
+    since: datetime
+    nodes: int
+    starts: int
+    items: tuple[Lemon, ...]
+    why_none: str = ""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):

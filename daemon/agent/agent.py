@@ -66,13 +66,13 @@ class Agent:
         self.outbox = Outbox(nursery, Path(settings.state) / "outbox", self.identity.incarnation)
         self.judge = Judge(shipped(), ())
         self.schedule = Schedule(settings.node or "", self.pool, self._outcome)
-        self.upkeep = Upkeep(settings, self.pool, self.outbox, self.findings)
         self.reporter = Reporter(self.identity, self.outbox, self.findings, self.judge, self._before_report)
+        self.upkeep = Upkeep(settings, self.pool, self.outbox, self.findings, self.reporter.missed)
         central = config.central
         address = Address(url=central.url, token_file=central.token_file, ca_file=central.ca_file)
         self.uplink = Uplink(nursery, address, self.identity, self.outbox, self._heartbeat, self._polled)
         self.leases = LeaseBook(boot_id())
-        self.gate = Gate(self.identity, self.uplink)
+        self.gate = Gate(self.identity, self.uplink, self.reporter.missed)
         self.refusal = Refusal(self.identity, self.uplink, self.leases, self.outbox)
         self.hooks = Hooks(
             self.identity, self.pool, self.schedule, self.findings, self.judge, self.reporter, self.gate,
@@ -175,7 +175,7 @@ class Agent:
             try:
                 await asyncio.wait_for(self._ready.wait(), asked.for_refresh)
             except asyncio.TimeoutError:
-                log.error("event=hook_too_early hook=%s", hook)
+                self.hooks.too_early(hook, JobEnv.parse(body))
                 return Answer(0, "nodevet: agent is still starting, nothing was decided")
         self._answering += 1
         try:

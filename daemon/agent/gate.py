@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -31,10 +32,11 @@ class GateCounts:
 
 @dataclass(slots=True)
 class Gate:
-    """This node's part in the gates of its jobs."""
+    """This node's part in the gates of its jobs; ``missed`` is told of each that did not speak for all its nodes."""
 
     identity: Identity
     uplink: Uplink
+    missed: Callable[[JobAttempt, str], None] = lambda *_: None
     counts: GateCounts = field(default_factory=GateCounts)
     _loose: Loose = field(default_factory=Loose)
 
@@ -65,23 +67,29 @@ class Gate:
     async def _hold(self, job: JobAttempt, members: tuple[str, ...], budget: Budget) -> str:
         limit = budget.for_gate
         if limit < LEAST_WAIT:
-            self.counts.expired += 1
+            self._expired(job)
             return "no time left for the job's gate"
         request = self._request(job, "admit", members=members, hold=True, wait=max(0.1, limit - LEAST_WAIT))
         try:
             answer = await self.uplink.gate(request, limit)
         except UplinkError as error:
-            self.counts.expired += 1
+            self._expired(job)
             return f"job's gate not asked: {error}"
         self.counts.absent += len(answer.absent)
         if answer.refused:
             self.counts.refused_elsewhere += 1
             return f"job refused on {', '.join(answer.refused[:8])}"
         if not answer.complete:
-            self.counts.expired += 1
+            self._expired(job)
             return f"job's gate ended without {', '.join(answer.absent[:8])}"
         self.counts.opened += 1
+        if answer.absent:
+            self.missed(job, "gate_absent")
         return ""
+
+    def _expired(self, job: JobAttempt) -> None:
+        self.counts.expired += 1
+        self.missed(job, "gate_expired")
 
     def _request(
         self,

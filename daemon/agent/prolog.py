@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -84,7 +85,19 @@ class Hooks:
         except Exception:
             log.exception("event=hook_failed hook=%s", hook)
             self.counts.failed += 1
+            with contextlib.suppress(Exception):
+                self.missed(hook, JobEnv.parse(body), "failed")
             return Answer(0, "nodevet: internal error, nothing was decided; see the agent's log")
+
+    def too_early(self, hook: Occasion, env: JobEnv) -> None:
+        """Hooks that come before the agent is ready are let through, loudly."""
+        log.error("event=hook_too_early hook=%s", hook)
+        self.missed(hook, env, "too_early")
+
+    def missed(self, hook: Occasion, env: JobEnv, cause: str) -> None:
+        """A job begins here without a decision; the next report tells."""
+        if hook == "prolog" and env.job_id is not None:
+            self.reporter.missed(JobAttempt(job_id=env.job_id, restart_count=env.restart_count), cause)
 
     async def _answer(self, hook: Occasion, env: JobEnv, budget: Budget) -> Answer:
         if hook == "health":
@@ -106,6 +119,7 @@ class Hooks:
         done, _ = await asyncio.wait({task}, timeout=budget.left)
         if not done:
             self.counts.failed += 1
+            self.missed(hook, env, "late")
             log.error("event=hook_late hook=%s job=%s limit_seconds=%g", hook, job.key, budget.answer)
             return Answer(0, "nodevet: no decision in time, job admitted")
         return task.result()

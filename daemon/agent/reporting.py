@@ -12,7 +12,8 @@ from datetime import datetime, timedelta, timezone
 import msgspec
 
 from checks.runner import NOT_APPLICABLE
-from checks.wire import Decision, Finding, JobAttempt, NodeFacts, Occasion, Report
+from checks.wire import Decision, Finding, JobAttempt, NodeFacts, Occasion, Report, Unvetted
+from daemon.agent.codes import CHECK
 from daemon.agent.findings import Findings
 from daemon.agent.identity import Identity
 from daemon.agent.judge import Judge
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 BATCH_SECONDS = 1.0
 FULL_SECONDS = 300.0
 NOTES = 32
+UNVETTED = 256
 AT_HOOKS = NOT_APPLICABLE("node", reason="asked at a job's hooks only")
 
 
@@ -42,6 +44,7 @@ class Reporter:
     decision: Decision | None = None
     full_at: float = float("-inf")
     resting: tuple[str, ...] = ()
+    _unvetted: list[Unvetted] = field(default_factory=list)
     _changed: set[str] = field(default_factory=set)
     _event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -49,6 +52,13 @@ class Reporter:
         """These checks' findings changed: report them within a second."""
         self._changed.update(checks)
         self._event.set()
+
+    def missed(self, job: JobAttempt, cause: str, at: datetime | None = None) -> None:
+        """A job begins or has begun here without a whole answer of ours; the next report tells."""
+        when = at or datetime.now(timezone.utc)
+        start = Unvetted(job_id=job.job_id, restart_count=job.restart_count, cause=cause, at=when)
+        self._unvetted = [*self._unvetted, start][-UNVETTED:]
+        self.changed((CHECK,))
 
     async def run(self) -> None:
         """Report changes a second after the first of them, and everything every five minutes."""
@@ -90,6 +100,7 @@ class Reporter:
         """Hand one report to the outbox; the task ends with whether it is on disk."""
         if not self.identity.known:
             return None
+        unvetted, self._unvetted = self._unvetted, []
         return self.outbox.add(
             Report(
                 cluster=self.identity.cluster,
@@ -105,5 +116,6 @@ class Reporter:
                 boot_id=self.facts.boot_id,
                 facts=facts,
                 notes=tuple(notes[:NOTES]),
+                unvetted=tuple(unvetted),
             )
         )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
+from checks.wire import JobAttempt
 from daemon.agent import codes, ground
 from daemon.agent.findings import Findings
 from daemon.config import AgentSettings
@@ -25,6 +28,7 @@ class Upkeep:
     pool: LanePool
     outbox: Outbox
     findings: Findings
+    missed: Callable[[JobAttempt, str, datetime], None]
     marks: int = 0
 
     def look(self) -> None:
@@ -61,8 +65,22 @@ class Upkeep:
             self.findings.settled(codes.HOOK_UNANSWERED)
             return []
         self.marks += len(marks)
+        for mark in marks:
+            self._unvetted(mark)
         causes = Counter(f"{mark.get('hook')} {mark.get('cause')}" for mark in marks)
         text = ", ".join(f"{cause} x{count}" for cause, count in causes.most_common(8))
         log.error("event=hooks_unanswered count=%d causes=%r", len(marks), text)
         self.findings.note(codes.HOOK_UNANSWERED, count=len(marks), causes=text)
         return [f"unanswered {m.get('hook')} of job {m.get('job')}: {m.get('cause')}" for m in marks[:16]]
+
+    def _unvetted(self, mark: Mapping[object, object]) -> None:
+        """A prolog that left a mark let its job begin without any answer."""
+        job, restart, at = mark.get("job"), mark.get("restart"), mark.get("at")
+        if mark.get("hook") != "prolog" or not isinstance(job, str) or not isinstance(at, int):
+            return
+        # A file's name: digits only, but of any size.
+        if not 0 < int(job) < 2**32:
+            return
+        count = int(restart) if isinstance(restart, str) and int(restart) < 2**31 else None
+        when = datetime.fromtimestamp(at, timezone.utc)
+        self.missed(JobAttempt(job_id=int(job), restart_count=count), f"hook_{mark.get('cause')}", when)

@@ -24,7 +24,7 @@ def test_old_history_goes_and_what_counts_stays(store: Store) -> None:
     store.acknowledge(store.incidents()[0].id, "ann", "note")
     assert store.prune(30, T0 + timedelta(days=29)) == 0
     store.ingest(batch(report(600, good("disk"), occasion="epilog", job=job)), T0 + timedelta(days=30))
-    assert store.prune(30, T0 + timedelta(days=31)) == 599 + 599
+    assert store.prune(30, T0 + timedelta(days=31)) == 599 + 599 + 1
     assert [r.occasion for r in store.recent_reports("c", "n1")] == ["epilog"]
     assert store.changes("c", "n1") == []
     assert [i.closed_at for i in store.incidents()] == [None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from checks.wire import GateAnswer, GateRequest, Limits, PermitAnswer, PollAnswer
 from deploy.simcluster.host import SimHost
 from tests.daemon.agent.central_server import Service, until
@@ -25,6 +27,21 @@ def started(make_agent: MakeAgent, service: Service, answer: PollAnswer = OPEN) 
 
 def job_of(agent: RunningAgent, nodelist: str, nodes: str = "3", **more: str) -> Answered:
     return agent.hook(SLURM_NODELIST=nodelist, SLURM_JOB_NUM_NODES=nodes, **more)
+
+
+def causes(service: Service) -> list[tuple[int, int | None, str]]:
+    return [(u.job_id, u.restart_count, u.cause) for r in service.reports for u in r.unvetted]
+
+
+@pytest.mark.parametrize(("complete", "cause"), [(True, "gate_absent"), (False, "gate_expired")])
+def test_a_gate_without_all_members_is_told_with_its_cause(
+    make_agent: MakeAgent, service: Service, complete: bool, cause: str
+) -> None:
+    agent = started(make_agent, service)
+    service.gate = lambda _: GateAnswer(complete=complete, absent=("n3",))
+    assert job_of(agent, "n[1-3]").exit == 0
+    until(lambda: causes(service), what="told cause")
+    assert causes(service) == [(42, 0, cause)]
 
 
 def test_the_first_node_holds_until_the_gate_opens(make_agent: MakeAgent, service: Service) -> None:

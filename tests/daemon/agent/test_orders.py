@@ -93,6 +93,9 @@ def test_marks_of_hooks_are_reported_once_and_taken_away(make_agent: MakeAgent, 
     found = [f for f in report.findings if f.code == "hook_unanswered"]
     assert [(f.status, f.blame, f.evidence["count"]) for f in found] == [("unknown", "self", 2)]
     assert [p.name for p in marks.iterdir()] == ["not a mark"]
+    assert [(u.job_id, u.restart_count, u.cause) for r in service.reports for u in r.unvetted] == [
+        (17, 0, "hook_deadline")
+    ]
 
 
 def test_a_node_without_a_name_learns_it_from_the_first_hook(make_agent: MakeAgent, service: Service) -> None:
