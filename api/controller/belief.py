@@ -22,14 +22,14 @@ def believed(core: Core, node: str, decision: Decision) -> str:
     A fault that breaks every job, or a device that is lost, drains again at once; others wait for ``belief`` seconds.
     After ``contest`` foreign resumes of one fault nothing is drained for it until a person clears it.
     """
-    if text := _contested(core, node, decision):
+    alike = _alike(core, node, decision.codes)
+    if text := _contested(core, node, decision, alike):
         core.incident(node, CONTESTED, text)
         return text
     if hard(core, decision.codes):
         return ""
     now = core.clock()
     since = now - timedelta(seconds=core.settings.belief)
-    alike = _alike(core, node, decision.codes)
     given = [r.closed_at for r in alike if r.state in ("resumed_outside", "resumed_unverified") and r.closed_at]
     back = core.view.back.get(node)
     if back is not None and alike and alike[0].state == "taken_over":
@@ -52,11 +52,13 @@ def hard(core: Core, codes: Sequence[str]) -> bool:
 
 def foreign(core: Core, node: str, codes: Sequence[str]) -> list[DrainRecord]:
     """Our drains for these codes that others ended while we held the node for them, the newest first."""
-    cleared = core.words.cleared(node, codes)
+    return _foreign(core, node, codes, _alike(core, node, codes))
+
+
+def _foreign(core: Core, node: str, codes: Sequence[str], alike: Sequence[DrainRecord]) -> list[DrainRecord]:
+    cleared = core.words.cleared(node, codes) if alike else None
     return [
-        r
-        for r in _alike(core, node, codes)
-        if r.automatic and r.closed_at and (cleared is None or r.closed_at > cleared) and _by_others(r)
+        r for r in alike if r.automatic and r.closed_at and (cleared is None or r.closed_at > cleared) and _by_others(r)
     ]
 
 
@@ -77,12 +79,12 @@ def _alike(core: Core, node: str, codes: Sequence[str]) -> list[DrainRecord]:
     return [r for r in ended if set(r.codes) & set(codes)]
 
 
-def _contested(core: Core, node: str, decision: Decision) -> str:
+def _contested(core: Core, node: str, decision: Decision, alike: Sequence[DrainRecord]) -> str:
     """The sentence about a node that others keep giving back; once contested it stays so until a person clears it."""
     way = f"nodevet guard clear {node} ends this"
-    if core.words.contested(node, decision.codes):
+    if core.words.contested(node, core.clock()) & set(decision.codes):
         return f"{decision.reason}; not drained, contested; {way}"
-    ended = foreign(core, node, decision.codes)
+    ended = _foreign(core, node, decision.codes, alike)
     quick = [r for r in ended if r.closed_at and (r.closed_at - r.created_at).total_seconds() < TOOL_SECONDS]
     if len(ended) >= core.settings.contest:
         why = f"resumed {len(ended)} times by others while the fault stayed, at most {core.settings.contest - 1}"

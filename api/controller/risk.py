@@ -86,7 +86,7 @@ async def clear(core: Core, nodes: str, reason: str, actor: str) -> list[DrainRo
 
 
 def _clear(core: Core, name: str, reason: str, actor: str) -> str:
-    contested = core.words.contested(name, ())
+    contested = core.words.contested(name, core.clock())
     risk = _withdrawn(core, name, actor, reason)
     core.words.clear(name, EVERY, reason, actor, core.clock())
     core.solved(name, CONTESTED, f"cleared by {actor}")

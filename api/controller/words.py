@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, RowMapping, insert, select, update
+from sqlalchemy import RowMapping, insert, select, update
 
 from api.controller.tables import words
 from api.ports import OverrideView, RiskView
@@ -22,6 +22,8 @@ class WordBook:
         self._db, self._cluster = database, cluster
         self._risks: tuple[RiskView, ...] = ()
         self._overrides: tuple[OverrideView, ...] = ()
+        self._contests: dict[str, frozenset[str]] = {}
+        self._loaded = False
 
     def load(self, now: datetime) -> list[RiskView]:
         """Read what is in force; what has just ended by its time comes back."""
@@ -38,6 +40,8 @@ class WordBook:
                 )
         self._risks = tuple(r for r in found if r.until > now)
         self._overrides = self._read_overrides(now)
+        self._contests = self._read_contests()
+        self._loaded = True
         return ended
 
     def _read_overrides(self, now: datetime) -> tuple[OverrideView, ...]:
@@ -46,12 +50,23 @@ class WordBook:
         with self._db.read() as connection:
             return tuple(_override(row) for row in connection.execute(query).mappings())
 
+    def _read_contests(self) -> dict[str, frozenset[str]]:
+        mine = (words.c.cluster == self._cluster, words.c.kind == "contest", words.c.ended_at.is_(None))
+        found: dict[str, frozenset[str]] = {}
+        with self._db.read() as connection:
+            for row in connection.execute(select(words.c.node, words.c.code).where(*mine)):
+                found[row.node] = found.get(row.node, frozenset()) | {row.code}
+        return found
+
     def risks(self, now: datetime) -> list[RiskView]:
         """Every risk in force, the oldest first."""
         return [r for r in self._risks if r.until > now]
 
     def accepted(self, node: str, now: datetime) -> dict[str, RiskView]:
         """The risks in force on a node by code."""
+        if not self._loaded:
+            # A prolog may ask before the first round of a server that has just started.
+            self.load(now)
         return {r.code: r for r in self._risks if r.node == node and r.until > now}
 
     def accept(self, node: str, codes: Sequence[str], until: datetime, reason: str, actor: str, now: datetime) -> None:
@@ -103,26 +118,23 @@ class WordBook:
         common = {"cluster": self._cluster, "node": node, "kind": "contest", "reason": why, "actor": "controller"}
         with self._db.begin() as connection:
             connection.execute(insert(words), [{"code": c, "until": now, "created_at": now, **common} for c in codes])
+        self.load(now)
 
-    def contested(self, node: str, codes: Sequence[str]) -> bool:
-        """Whether a contest about one of these codes, or without codes any, is open on a node."""
-        query = select(words.c.id).where(*self._contests(node))
-        if codes:
-            query = query.where(words.c.code.in_(codes))
-        with self._db.read() as connection:
-            return connection.execute(query.limit(1)).first() is not None
-
-    def _contests(self, node: str) -> tuple[ColumnElement[bool], ...]:
-        mine = (words.c.cluster == self._cluster, words.c.node == node)
-        return (*mine, words.c.kind == "contest", words.c.ended_at.is_(None))
+    def contested(self, node: str, now: datetime) -> frozenset[str]:
+        """The codes that a contest is open about on a node."""
+        if not self._loaded:
+            self.load(now)
+        return self._contests.get(node, frozenset())
 
     def clear(self, node: str, code: str, reason: str, actor: str, now: datetime) -> None:
         """Write down that foreign resumes up to now do not count any more; the empty code clears all."""
         row = {"cluster": self._cluster, "node": node, "kind": "clear", "code": code, "reason": reason, "actor": actor}
-        ended = update(words).where(*self._contests(node)).values(ended_at=now, ended_by=actor)
+        mine = (words.c.cluster == self._cluster, words.c.node == node, words.c.kind == "contest")
+        ended = update(words).where(*mine, words.c.ended_at.is_(None)).values(ended_at=now, ended_by=actor)
         with self._db.begin() as connection:
             connection.execute(ended if code == EVERY else ended.where(words.c.code == code))
             connection.execute(insert(words).values(until=now, created_at=now, ended_at=now, ended_by=actor, **row))
+        self.load(now)
 
     def cleared(self, node: str, codes: Sequence[str]) -> datetime | None:
         """When a person last cleared the contest about any of these codes on a node."""

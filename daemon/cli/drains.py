@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -12,6 +13,12 @@ from daemon.cli.service import Row, age, cell, every, service, service_options
 # Above this many nodes a person types the number before anything is written.
 CONFIRM_ABOVE = 4
 NOT_DONE = frozenset({"refused", "failed"})
+
+
+def _duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    from daemon.cli.rest import duration
+
+    return duration(ctx, parameter, value)
 
 
 @click.command()
@@ -27,9 +34,9 @@ def drains(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
       nodevet drains --json | jq '.items[] | select(.owner == "ours-automatic")'
     """
     with service(ctx, **where) as client:
-        rows = every(client, "drains")
+        rows, risks = every(client, "drains"), every(client, "risks")
     if as_json:
-        print_json({"items": rows})
+        print_json({"items": rows, "risks": risks})
         return
     shown = [
         (cell(r, "node"), cell(r, "owner"), age(r, "since"), cell(r, "reason", 80), cell(r, "exit", 80)) for r in rows
@@ -37,6 +44,10 @@ def drains(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
     table(("NODE", "OWNER", "SINCE", "REASON", "WAY OUT"), shown)
     if not rows:
         click.echo("no node is drained")
+    for risk in risks:
+        until = cell(risk, "until", 16).replace("T", " ")
+        said = f"{cell(risk, 'code')}, risk accepted by {cell(risk, 'actor')} until {until}: {cell(risk, 'reason')}"
+        click.echo(f"{cell(risk, 'node')}: {said}")
 
 
 @click.command()
@@ -66,13 +77,16 @@ def drain(
         if not dry_run:
             _agree(rows, "drain", yes)
             rows = _rows(client.post("drains", {"nodes": hostlist, "reason": reason}, dict[str, object]))
-    _show(rows, as_json)
+    show_rows(rows, as_json)
 
 
 @click.command()
 @click.argument("hostlist")
 @click.option("--no-verify", is_flag=True, help="Give back at once, without a verification.")
 @click.option("--force", is_flag=True, help="With --no-verify: also a node that was drained for a fault.")
+@click.option("--accept-risk", is_flag=True, help="Use the nodes as they are: what is known of them drains nothing.")
+@click.option("--for", "seconds", metavar="TIME", callback=_duration, help="With --accept-risk: how long, 7d at most.")
+@click.option("--reason", help="With --accept-risk: why, for everybody to read.")
 @click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -87,24 +101,38 @@ def resume(
     dry_run: bool,
     yes: bool,
     as_json: bool,
-    **where: str | None,
+    **more: str | float | bool | None,
 ) -> None:
     """Give nodes of ours back: their agents verify them first, and a clean node is resumed.
 
-    A node whose reason is not ours is never touched.
+    A node whose reason is not ours is never touched. With --accept-risk nothing is verified, and until the time is
+    over nothing that is known of the nodes now drains them or refuses a job; anything new does.
 
     \b
     Examples:
       nodevet resume gpu017
       nodevet resume gpu[001-032] --dry-run
+      nodevet resume gpu017 --accept-risk --for 4h --reason "CPU jobs only tonight"
     """
-    with service(ctx, **where) as client:
+    path, asked = "drains/resume", {"nodes": hostlist, "verify": not no_verify, "force": force}
+    if _risk(more):
+        path, asked = "risks", {"nodes": hostlist, "seconds": more["seconds"], "reason": more["reason"]}
+    with service(ctx, **{k: v for k, v in more.items() if isinstance(v, str)}) as client:
         rows = _rows(client.post("drains/preview", {"nodes": hostlist, "verb": "resume"}, dict[str, object]))
         if not dry_run:
             _agree(rows, "resume", yes)
-            asked = {"nodes": hostlist, "verify": not no_verify, "force": force}
-            rows = _rows(client.post("drains/resume", asked, dict[str, object]))
-    _show(rows, as_json)
+            rows = _rows(client.post(path, asked, dict[str, object]))
+    show_rows(rows, as_json)
+
+
+def _risk(options: Mapping[str, object]) -> bool:
+    """Whether the risk is to be accepted; then how long and why are said too, and otherwise neither."""
+    accept, said = bool(options["accept_risk"]), [options["seconds"], options["reason"]]
+    if accept and not all(said):
+        raise click.UsageError("--accept-risk needs --for and --reason")
+    if not accept and any(said):
+        raise click.UsageError("--for and --reason go with --accept-risk")
+    return accept
 
 
 def _rows(answer: Row) -> list[Row]:
@@ -124,7 +152,7 @@ def _agree(rows: list[Row], verb: str, yes: bool) -> None:
         raise Refused("nothing was changed")
 
 
-def _show(rows: list[Row], as_json: bool) -> None:
+def show_rows(rows: list[Row], as_json: bool) -> None:
     """Print what became of each node; a refusal among them makes the exit code 1."""
     if as_json:
         print_json({"items": rows})

@@ -77,6 +77,14 @@ def test_it_is_shown_outlives_a_restart_and_is_audited(tmp_path: Path) -> None:
         assert "alice" in again.control.desk.risk("sim", "n2")
 
 
+def test_the_first_prolog_after_a_restart_knows_of_it(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+        accepted(b)
+    with bench(tmp_path) as again:
+        answer = asyncio.run(again.control.permit(again.request("n2", 7, again.lost())))
+        assert not answer.granted and "risk accepted by alice" in answer.why
+
+
 def test_a_foreign_reason_or_a_healthy_node_has_no_risk_to_accept(tmp_path: Path) -> None:
     with bench(tmp_path) as b:
         b.slurm.set("n1", "drain", "fan", user="bob")
