@@ -17,10 +17,12 @@ from pathlib import Path
 import uvicorn
 import uvloop
 
+from api import spool
 from api.app import create_app
 from api.controller.control import Controller
 from api.settings import ServerSettings, Settings
 from api.slurm_door import open_backend
+from api.store.database import Database
 from api.store.migrate import check, upgrade
 from api.store.place import alone, open_database
 from api.store.store import Store
@@ -75,10 +77,10 @@ def serve(settings: Settings) -> None:
         )
         store.silenced = controller.silenced
         listener = stack.enter_context(_listen(settings.server))
-        uvloop.run(_run(create_app(store, controller, settings.server), settings.server, listener))
+        uvloop.run(_run(create_app(store, controller, settings.server), settings.server, listener, database))
 
 
-async def _run(app: object, settings: ServerSettings, listener: socket.socket) -> None:
+async def _run(app: object, settings: ServerSettings, listener: socket.socket, database: Database) -> None:
     # The usual number follows the cores; a Slurm that does not answer may hold several for seconds.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="worker"))
     server = _Server(_config(app, settings))
@@ -94,7 +96,9 @@ async def _run(app: object, settings: ServerSettings, listener: socket.socket) -
     host, port = listener.getsockname()[:2]
     scheme = "https" if settings.tls_cert else "http"
     log.info("listening on %s://%s:%d cluster=%s", scheme, f"[{host}]" if ":" in host else host, port, settings.cluster)
+    fetching = asyncio.create_task(spool.fetch(database, settings.cluster, Path(settings.job_spool)), name="job spool")
     await server.serve(sockets=[listener])
+    fetching.cancel()
     log.info("stopped")
 
 

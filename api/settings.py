@@ -38,6 +38,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``behind_proxy``: TLS ends at a proxy on the way. ``open_reads_on_loopback``: whoever reaches a loopback address
     may read without a token. ``allowed_hosts``: names by which clients may call us beside our own address.
+    ``job_spool``: where Slurm's own nodevet-prologctld and nodevet-epilogctld leave what they know of jobs.
     ``keep_days``: how long reports, changes and closed incidents are kept. ``backend`` and what belongs to it:
     `api.slurm_door.SlurmSettings`.
     """
@@ -60,6 +61,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     open_reads_on_loopback: bool = False
     allowed_hosts: tuple[str, ...] = ()
     keep_days: float = 180.0
+    job_spool: str = "/run/nodevet-jobs"
     policy_dir: str = "/etc/nodevet/policy.d"
     body_limit: int = MIB
     ingest_limit: int = 8 * MIB

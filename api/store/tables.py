@@ -6,7 +6,20 @@ by msgspec only.
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
 from api.store.base import metadata
 from api.store.types import Serial, UtcTime
@@ -203,4 +216,27 @@ tokens = Table(
     Column("created_by", String(NAME), nullable=False),
     Column("expires_at", UtcTime),
     Column("revoked_at", UtcTime),
+)
+
+# A release without a count of restarts (20.11) has this one.
+NO_COUNT = -1
+
+job_facts = Table(
+    "job_facts",
+    metadata,
+    Column("cluster", String(NAME), primary_key=True),
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("restart_count", Integer, primary_key=True, autoincrement=False),
+    Column("array_job_id", BigInteger),
+    Column("array_task_id", BigInteger),
+    Column("het_job_id", BigInteger),
+    Column("het_offset", Integer),
+    Column("partition_name", String(NAME)),
+    Column("nodelist", Text),
+    Column("started_at", UtcTime),
+    Column("ended_at", UtcTime),
+    Column("exit_status", BigInteger),
+    Column("seen_at", UtcTime, nullable=False),
+    Index("ix_job_facts_array", "cluster", "array_job_id"),
+    Index("ix_job_facts_seen_at", "seen_at"),
 )
