@@ -86,6 +86,8 @@ def _help(command: click.Command) -> list[str]:
 def _options(context: click.Context, command: click.Command) -> list[str]:
     lines: list[str] = []
     for parameter in command.get_params(context):
+        if parameter is command.get_help_option(context):
+            continue  # every verb has it, and click remembers its names from whoever asked first
         record = parameter.get_help_record(context)
         if record is not None:
             lines += [".TP", f"\\fB{_roff(record[0])}\\fR", _roff(record[1]) or "\\&"]
