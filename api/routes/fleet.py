@@ -22,6 +22,8 @@ def with_slurm(view: NodeView, controller: ControllerPort) -> NodeView:
     quiet, state = controller.quiet(view.cluster, view.node), controller.slurm_state(view.node)
     if quiet is not None and quiet.paused:
         view = msgspec.structs.replace(view, paused_until=quiet.until)
+    if risk := controller.desk.risk(view.cluster, view.node):
+        view = msgspec.structs.replace(view, risk=risk)
     if state is None:
         return view
     reason = state.active_reason

@@ -53,6 +53,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     slurm_state: str | None = None
     reason: str | None = None
     paused_until: datetime | None = None
+    risk: str = ""
 
 
 class FindingView(Finding, frozen=True, kw_only=True):

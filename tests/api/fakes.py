@@ -48,6 +48,7 @@ class FakeDesk:
 
     def __init__(self) -> None:
         self.said: list[tuple[object, ...]] = []
+        self.risky: dict[str, str] = {}
 
     async def accept(self, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
         self.said.append(("accept", nodes, seconds, reason, actor))
@@ -63,7 +64,7 @@ class FakeDesk:
         ]
 
     def risk(self, cluster: str, node: str) -> str:
-        return ""
+        return self.risky.get(node, "")
 
     def guard(self) -> GuardView:
         return GuardView(

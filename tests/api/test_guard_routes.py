@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from tests.api.fakes import FakeController
+from api.store.store import Store
+from tests.api.fakes import T0, FakeController, batch, good, report
 
 
 def test_the_guard_is_shown(client: TestClient, viewer: dict[str, str]) -> None:
@@ -32,6 +33,16 @@ def test_a_risk_and_a_contest(client: TestClient, operator: dict[str, str], cont
         ("accept", "n[1-2]", 14400.0, "CPU jobs only"),
         ("clear", "n1", "mended"),
     ]
+
+
+def test_an_accepted_risk_stands_with_its_node(
+    client: TestClient, viewer: dict[str, str], store: Store, controller: FakeController
+) -> None:
+    store.ingest(batch(report(1, good())), T0)
+    controller.desk.risky["n1"] = "risk accepted by ann until 2026-12-01 12:00 UTC: CPU jobs only"
+    for path in ("nodes/c/n1", "nodes"):
+        seen = client.get(f"/api/v1/{path}", headers=viewer).json()
+        assert "accepted by ann" in (seen["items"][0] if "items" in seen else seen)["risk"]
 
 
 @pytest.mark.parametrize(
