@@ -14,7 +14,8 @@ CENTRAL = {
     "drains": ("daemon.cli.drains:drains", "Every drain in force: owner, reason, way out."),
     "drain": ("daemon.cli.drains:drain", "Take nodes out of service."),
     "resume": ("daemon.cli.drains:resume", "Give nodes back, verified first."),
-    "coverage": ("daemon.cli.nodes:coverage", "Which nodes are vetted and which are not."),
+    "coverage": ("daemon.cli.coverage:coverage", "Which nodes and jobs are vetted, and why others are not."),
+    "lemons": ("daemon.cli.lemons:lemons", "Nodes worse than their peers."),
 }
 
 

@@ -2,41 +2,75 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import click
 
+from daemon.central import Central
+from daemon.central import Refused as NoAnswer
 from daemon.cli.output import Refused, json_option, print_json, table
+from daemon.cli.rest import duration
 from daemon.cli.service import Row, age, cell, every, service, service_options
 
 
 @click.command()
 @click.argument("job_id", required=False, type=int)
+@click.option("--refused", "only", flag_value="refused", help="Only attempts that a node refused.")
+@click.option("--held", "only", flag_value="held", help="Only refused attempts that Slurm holds.")
+@click.option("--cancelled", "only", flag_value="cancelled", help="Only refused attempts that Slurm cancelled.")
+@click.option("--since", metavar="TIME", callback=duration, help="Only the last TIME, such as 30m, 24h or 7d.")
 @click.option("--cluster", help="Needed with JOB_ID where several clusters report.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
 @json_option
 @service_options
 @click.pass_context
 def jobs(
-    ctx: click.Context, /, job_id: int | None, cluster: str | None, limit: int, as_json: bool, **where: str | None
+    ctx: click.Context,
+    /,
+    job_id: int | None,
+    only: str | None,
+    since: float | None,
+    cluster: str | None,
+    limit: int,
+    as_json: bool,
+    **where: str | None,
 ) -> None:
-    """List the newest job attempts, or show every answer to one job.
+    """List the newest job attempts, or tell why one job was refused and what Slurm does next.
 
     \b
     Examples:
       nodevet jobs
+      nodevet jobs --held --since 24h
       nodevet jobs 4711
     """
     with service(ctx, **where) as client:
         if job_id is None:
-            rows = every(client, "jobs", most=limit, limit=min(limit, 500))
+            rows = every(client, "jobs", most=limit, limit=min(limit, 500), only=only, since=_text(since))
+            told: Row = {}
         else:
             home = cluster or _only_cluster(every(client, "jobs", most=10_000, limit=500), job_id)
-            rows = every(client, f"jobs/{home}/{job_id}", limit=500)
+            path = f"jobs/{quote(home, safe='')}/{job_id}"
+            told = client.get(f"{path}/explain", dict[str, object])
+            # A job that no report speaks of may still have begun, as a hook that found no agent tells.
+            rows = _reports(client, path)
     if as_json:
-        print_json({"items": rows})
+        print_json({"items": rows} if job_id is None else {"items": rows, "explained": told})
     elif job_id is None:
         _print_list(rows)
     else:
         _print_job(rows)
+        _print_told(told)
+
+
+def _text(since: float | None) -> str | None:
+    return None if since is None else f"{since:g}"
+
+
+def _reports(client: Central, path: str) -> list[Row]:
+    try:
+        return every(client, path, limit=500)
+    except NoAnswer:
+        return []
 
 
 def _only_cluster(rows: list[Row], job_id: int) -> str:
@@ -47,11 +81,14 @@ def _only_cluster(rows: list[Row], job_id: int) -> str:
 
 
 def _print_list(rows: list[Row]) -> None:
-    shown = [
-        (cell(r, "attempt"), age(r, "last_report"), str(len(_names(r))), cell(r, "refused"), ",".join(_names(r))[:60])
-        for r in rows
-    ]
-    table(("ATTEMPT", "AGO", "NODES", "REFUSED", "WHERE"), shown)
+    shown = []
+    for r in rows:
+        names = _names(r)
+        counts = (cell(r, "refused"), cell(r, "unvetted"), cell(r, "began"))
+        shown.append(
+            (cell(r, "attempt"), age(r, "last_report"), str(len(names)), *counts, cell(r, "fate"), ",".join(names)[:60])
+        )
+    table(("ATTEMPT", "AGO", "NODES", "REFUSED", "UNVETTED", "FAULTS", "FATE", "WHERE"), shown)
 
 
 def _names(row: Row) -> list[str]:
@@ -76,14 +113,33 @@ def _print_job(rows: list[Row]) -> None:
             )
         )
     table(("RESTART", "NODE", "OCCASION", "SECONDS", "ANSWER", "WHY"), shown)
-    for message in dict.fromkeys(_for_user(row) for row in rows):
-        if message:
-            click.echo(f"for the job's user: {message}")
 
 
-def _for_user(row: Row) -> str:
-    decision = row.get("decision")
-    if not isinstance(decision, dict) or decision.get("allowed") != "refuse":
-        return ""
-    text = cell(decision, "user_message")
-    return "" if text == "-" else text
+def _print_told(told: Row) -> None:
+    attempts = told.get("attempts")
+    for attempt in attempts if isinstance(attempts, list) else []:
+        click.echo(f"\nattempt {cell(attempt, 'attempt')}, {age(attempt, 'at')} ago")
+        click.echo(f"  for the operator: {cell(attempt, 'for_operator')}")
+        click.echo(f"  for the user: {cell(attempt, 'for_user')}")
+        began = attempt.get("began")
+        if isinstance(began, list) and began:
+            print_began(began)
+
+
+def print_began(rows: list[Row]) -> None:
+    """Faults that began while a job ran there: a coincidence in time, no proof."""
+    shown = [
+        (
+            age(r, "began_at"),
+            cell(r, "node"),
+            cell(r, "attempt"),
+            cell(r, "uid"),
+            cell(r, "code"),
+            cell(r, "target"),
+            "yes" if r.get("shared") else "no",
+            cell(r, "message", 80),
+        )
+        for r in rows
+    ]
+    click.echo("faults that began while a job ran (a coincidence in time, no proof):")
+    table(("AGO", "NODE", "DURING", "UID", "CODE", "TARGET", "SHARED", "MESSAGE"), shown)

@@ -1,4 +1,4 @@
-"""Nodes as the central service has them: all with their verdicts, one with everything, and who is not vetted."""
+"""Nodes as the central service has them: all with their verdicts, and one with everything."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import click
 
+from daemon.cli.jobs import print_began
 from daemon.cli.output import json_option, paint, print_json, table
 from daemon.cli.service import Row, age, cell, cluster_of, every, service, service_options
 
@@ -106,6 +107,9 @@ def _print_node(seen: Row, everything: bool) -> None:
         click.echo()
         told = [(cell(f, "status"), cell(f, "code"), cell(f, "target"), cell(f, "message")) for f in findings]
         table(("STATUS", "CODE", "TARGET", "MESSAGE"), told, painted=0)
+    if began := _rows(seen.get("began")):
+        click.echo()
+        print_began(began[:10])
     reports = [r for r in _rows(seen.get("reports")) if r.get("occasion") != "interval"][:10]
     if reports:
         click.echo()
@@ -125,30 +129,3 @@ def _report(row: Row) -> tuple[str, str, str, str, str]:
 
 def _rows(value: object) -> list[Row]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-@click.command()
-@json_option
-@service_options
-@click.pass_context
-def coverage(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
-    """Show how many nodes of Slurm are vetted, and which are not.
-
-    \b
-    Examples:
-      nodevet coverage
-      nodevet coverage --json | jq .without_agent
-    """
-    with service(ctx, **where) as client:
-        seen = client.get("coverage", dict[str, object])
-    if as_json:
-        print_json(seen)
-        return
-    click.echo(f"{cell(seen, 'fresh')} of {cell(seen, 'nodes')} nodes have a fresh agent")
-    for title, name in (("silent agent", "stale"), ("no agent", "without_agent"), ("powered down", "no_data")):
-        names = seen.get(name)
-        if isinstance(names, list) and names:
-            click.echo(f"{title}: {', '.join(map(str, names[:50]))}{' …' if len(names) > 50 else ''}")
-    limits = seen.get("limits")
-    if isinstance(limits, dict) and not limits.get("gate_possible"):
-        click.echo(f"job gate off: {cell(limits, 'gate_why_not')}")
