@@ -14,6 +14,9 @@ CENTRAL = {
     "drains": ("daemon.cli.drains:drains", "Every drain in force: owner, reason, way out."),
     "drain": ("daemon.cli.drains:drain", "Take nodes out of service."),
     "resume": ("daemon.cli.drains:resume", "Give nodes back, verified first."),
+    "pause": ("daemon.cli.rest:pause", "Keep hands off nodes for a time."),
+    "ready": ("daemon.cli.rest:ready", "End a pause or a maintenance, and verify."),
+    "silence": ("daemon.cli.rest:silence", "Have findings lead to nothing for a time."),
     "coverage": ("daemon.cli.coverage:coverage", "Which nodes and jobs are vetted, and why others are not."),
     "lemons": ("daemon.cli.lemons:lemons", "Nodes worse than their peers."),
 }

@@ -8,6 +8,7 @@ import click
 
 from daemon.central import Central
 from daemon.central import Refused as NoAnswer
+from daemon.cli.job_facts import facts, print_evidence, print_facts
 from daemon.cli.output import Refused, json_option, print_json, table
 from daemon.cli.rest import duration
 from daemon.cli.service import Row, age, cell, every, service, service_options
@@ -47,19 +48,23 @@ def jobs(
         if job_id is None:
             rows = every(client, "jobs", most=limit, limit=min(limit, 500), only=only, since=_text(since))
             told: Row = {}
+            known: list[Row] = []
         else:
             home = cluster or _only_cluster(every(client, "jobs", most=10_000, limit=500), job_id)
             path = f"jobs/{quote(home, safe='')}/{job_id}"
             told = client.get(f"{path}/explain", dict[str, object])
             # A job that no report speaks of may still have begun, as a hook that found no agent tells.
             rows = _reports(client, path)
+            known = facts(client, path)
     if as_json:
-        print_json({"items": rows} if job_id is None else {"items": rows, "explained": told})
+        print_json({"items": rows} if job_id is None else {"items": rows, "explained": told, "facts": known})
     elif job_id is None:
         _print_list(rows)
     else:
         _print_job(rows)
         _print_told(told)
+        print_evidence(rows)
+        print_facts(known)
 
 
 def _text(since: float | None) -> str | None:

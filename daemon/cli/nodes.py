@@ -55,6 +55,8 @@ def nodes(
 
 def _line(row: Row) -> str:
     """What is wrong, or who drained it."""
+    if row.get("paused_until"):
+        return f"PAUSED until {cell(row, 'paused_until')[:16].replace('T', ' ')} UTC"
     summary, reason = cell(row, "summary", 100), cell(row, "reason", 100)
     return reason if summary == "-" else summary
 
@@ -98,6 +100,10 @@ def _print_node(seen: Row, everything: bool) -> None:
     for title, name in (("why", "summary"), ("slurm", "slurm_state"), ("reason", "reason"), ("profile", "profile")):
         if seen.get(name):
             click.echo(f"  {title}: {cell(seen, name)}")
+    if seen.get("risk"):
+        click.echo(f"  {cell(seen, 'risk')}")
+    if seen.get("paused_until"):
+        click.echo(f"  paused until {cell(seen, 'paused_until')}: nothing is asked, refused or drained")
     click.echo(f"  last contact: {age(seen, 'last_contact')} ago, data {cell(seen, 'data')}")
     drain = seen.get("drain")
     if isinstance(drain, dict):
