@@ -17,6 +17,7 @@ CENTRAL = {
     "pause": ("daemon.cli.rest:pause", "Keep hands off nodes for a time."),
     "ready": ("daemon.cli.rest:ready", "End a pause or a maintenance, and verify."),
     "silence": ("daemon.cli.rest:silence", "Have findings lead to nothing for a time."),
+    "guard": ("daemon.cli.guard:guard", "What automation may still drain; overrule it."),
     "coverage": ("daemon.cli.coverage:coverage", "Which nodes and jobs are vetted, and why others are not."),
     "lemons": ("daemon.cli.lemons:lemons", "Nodes worse than their peers."),
 }
