@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, distinct, func, select, tuple_, update
 
+from api.store.attribution import JOB_KIND
 from api.store.current import Current, changed, read_current, write_changes, write_current
 from api.store.database import Database
 from api.store.incidents import FROM_FINDINGS
@@ -14,6 +15,7 @@ from api.store.tables import findings, incidents, node_status
 from checks.judge.policy import Policy
 
 RETIRED_AFTER = timedelta(days=7)
+JOB_QUIET_AFTER = timedelta(days=1)
 
 
 def retire(database: Database, now: datetime, policy: Policy) -> int:
@@ -25,6 +27,21 @@ def retire(database: Database, now: datetime, policy: Policy) -> int:
             .having(func.count(distinct(findings.c.observed_at)) > 1)
         ).all()
     return sum(_retire(database, now, (n.cluster, n.node), policy) for n in nodes)
+
+
+def end_job_incidents(database: Database, now: datetime) -> int:
+    """Close incidents of jobs in which nothing new has begun for a day; how many."""
+    with database.begin() as connection:
+        done = connection.execute(
+            update(incidents)
+            .where(
+                incidents.c.kind == JOB_KIND,
+                incidents.c.closed_at.is_(None),
+                incidents.c.last_seen < now - JOB_QUIET_AFTER,
+            )
+            .values(closed_at=now, closed_why="nothing more has begun during this job for a day")
+        )
+        return done.rowcount
 
 
 def _retire(database: Database, now: datetime, node: tuple[str, str], policy: Policy) -> bool:

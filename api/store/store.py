@@ -83,7 +83,8 @@ class Store:
         return prune.prune(self.database, now or utc_now(), days)
 
     def retire(self, now: datetime | None = None) -> int:
-        """Drop findings whose checks have not reported for a week; on how many nodes."""
+        """Drop findings whose checks have not reported for a week, end quiet incidents of jobs; on how many nodes."""
+        retire.end_job_incidents(self.database, now or utc_now())
         return retire.retire(self.database, now or utc_now(), self.policy)
 
     # Nodes and findings

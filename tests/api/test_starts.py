@@ -141,6 +141,14 @@ def test_one_job_many_nodes_is_one_incident_of_the_job(store: Store) -> None:
     assert told == "gpu_xid_reset began on 4 nodes during job 1: look at the job before its nodes"
 
 
+def test_an_incident_of_a_job_ends_when_nothing_more_begins(store: Store) -> None:
+    many(store, 3)
+    store.retire(at(0.5 * DAY))
+    assert [i.kind for i in store.incidents(is_open=True) if i.kind == "job"] == ["job"]
+    store.retire(at(1.1 * DAY))
+    assert [i.kind for i in store.incidents(is_open=True) if i.kind == "job"] == []
+
+
 def test_two_nodes_are_no_pattern(store: Store) -> None:
     assert many(store, 2) == []
 
