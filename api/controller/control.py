@@ -23,6 +23,7 @@ from api.controller.probation import Probation
 from api.controller.quiet import QuietBook
 from api.controller.reconcile import reconcile
 from api.controller.records import Records
+from api.controller.rights import DrainRight
 from api.controller.slurm_view import SlurmView
 from api.controller.verify import verify
 from api.controller.words import WordBook
@@ -73,6 +74,7 @@ class Controller:
         self.desk = Desk(self.core)
         self.probation = Probation(self.core)
         self.errors = PrologErrors(self.core)
+        self.right = DrainRight(self.core)
         self.fates = Fates(self.core, database)
         self.gates = Gates(self._alive, self._running)
         self._wake = asyncio.Event()
@@ -242,6 +244,7 @@ class Controller:
             self.probation.watch,
             partial(requeue_late, self.core, self.permits),
             self.errors.explain,
+            self.right.prove,
             self.fates.look,
             partial(self.leases.hand_out, self._alive_nodes()),
         ):
