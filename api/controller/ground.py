@@ -48,4 +48,5 @@ class Ground:
             try:
                 self.topology = await self._view.call(self._view.backend.topology)
             except (SlurmError, TimeoutError) as error:
-                log.warning("topology not read why=%s", error)
+                # Most clusters have none, and some releases say so with an error.
+                log.info("topology not read why=%s", error)

@@ -10,6 +10,7 @@ from api.controller.drain_record import DrainRecord
 
 log = logging.getLogger(__name__)
 PART_LIMIT = 400
+REBOOTED = "rebooted since the drain"
 
 
 def gpus_of(core: Core, node: str) -> tuple[str, ...]:
@@ -29,11 +30,16 @@ def swapped(before: Sequence[str], now: Sequence[str]) -> str:
 
 
 def look(core: Core, record: DrainRecord) -> DrainRecord:
-    """Hold the drained node against what stood in it; after a change verification begins anew."""
-    part = swapped(record.gpus, core.records.gpus(core.cluster, record.node)[0])
+    """Hold the drained node against what stood in it and ran there; after a swap verification begins anew."""
+    boot, swap = core.boot_of(record.node), swapped(record.gpus, core.records.gpus(core.cluster, record.node)[0])
+    rebooted = REBOOTED if boot and record.boot_id and boot != record.boot_id else ""
+    part = "; ".join(said for said in (swap, rebooted) if said)
     if not part or part == record.part:
         return record
-    core.audit("part swapped", record.node, part)
+    if not swap or swap in record.part:
+        # Rounds of two boots are told apart where they are counted.
+        return core.records.change(record, core.clock(), part=part)
+    core.audit("part swapped", record.node, swap)
     log.warning("part swapped node=%s %s", record.node, part)
     if record.order_id is not None:
         core.orders.done([record.order_id])

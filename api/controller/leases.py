@@ -28,9 +28,14 @@ class Leases:
     def of(self, node: str) -> tuple[Lease, ...]:
         """The node's lease, if it holds one that is still good."""
         lease = self._out.get(node)
-        if self._core.silenced(node) or self._core.risk(node):
+        if self._left_alone(node):
             return ()
         return (lease,) if lease is not None and lease.expires_at > self._core.clock() else ()
+
+    def _left_alone(self, node: str) -> bool:
+        """Whether people want faults there to lead to nothing; an agent with a lease would refuse by itself."""
+        core = self._core
+        return bool(core.silenced(node) or core.risk(node) or core.words.contested(node, core.clock()))
 
     def drop(self, node: str) -> None:
         """The node's lease is spent."""
@@ -70,11 +75,7 @@ class Leases:
         serving = (
             n
             for n in live
-            if n in view.nodes
-            and view.nodes[n].in_service
-            and not core.paused(n)
-            and not core.silenced(n)
-            and not core.risk(n)
+            if n in view.nodes and view.nodes[n].in_service and not core.paused(n) and not self._left_alone(n)
         )
         tally, found = Tally(view, core.guard), list[str]()
         for node in serving:

@@ -46,6 +46,9 @@ class Probation:
         core, state = self._core, self._core.view.states.get(node)
         if state is None or state.running_jobs or state.out_of_service or state.hands_off or core.paused(node):
             return False
+        if not core.orders.live(core.cluster, node):
+            # Orders would pile up where nobody fetches them.
+            return False
         return time.monotonic() - self._looked.get(node, float("-inf")) >= core.settings.probation_look
 
 

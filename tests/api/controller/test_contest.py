@@ -52,6 +52,17 @@ def test_after_three_foreign_resumes_we_stop_until_a_person_clears_it(tmp_path: 
         assert any((a.actor, a.action, a.subject) == ("alice", "contest cleared", "n2") for a in b.store.audit_log())
 
 
+def test_no_lease_is_out_for_a_contested_node(tmp_path: Path) -> None:
+    with bench(tmp_path, count=40, lease_share=1.0) as b:
+        for _ in range(3):
+            foreign_resume(b, "gpu_lost")
+        asyncio.run(b.control.orders("sim", "n2", 0.0))
+        b.report("n2", b.lost())
+        for _ in range(2):
+            asyncio.run(b.tick())
+        assert ("n2", "contested") in b.incidents() and b.control.leases_for("sim", "n2") == ()
+
+
 def test_another_fault_of_a_contested_node_still_drains_it(tmp_path: Path) -> None:
     with bench(tmp_path) as b:
         for _ in range(3):

@@ -79,7 +79,19 @@ def test_a_node_that_waits_for_a_person_says_it_too(tmp_path: Path) -> None:
         facts(b, "GPU-Z", boot="boot-b")
         asyncio.run(b.tick())
         [view] = b.control.drains()
-        assert view.exit.startswith("part swapped: GPU-A -> GPU-Z; mend it; then nodevet resume")
+        assert view.exit.startswith("part swapped: GPU-A -> GPU-Z; rebooted since the drain; mend it")
+
+
+def test_a_reboot_shows_in_the_way_out(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+        facts(b, "GPU-A")
+        b.report("n2", b.lost())
+        asyncio.run(b.tick())
+        asyncio.run(b.tick())
+        assert "rebooted" not in b.control.drains()[0].exit
+        facts(b, "GPU-A", boot="boot-b")
+        asyncio.run(b.tick())
+        assert b.control.drains()[0].exit.startswith("rebooted since the drain; mend it")
 
 
 def test_a_gpu_that_does_not_answer_when_the_node_is_drained_is_remembered(tmp_path: Path) -> None:
