@@ -81,6 +81,11 @@ def test_a_healthy_simulated_host_is_healthy(seen: dict[str, list[str]]) -> None
     assert seen["healthy"] == seen["healed"] == []
 
 
-@pytest.mark.parametrize(("name", "target", "expected"), FAULTS, ids=lambda v: str(sorted(v) if isinstance(v, set) else v)[:30])
+def named(value: object) -> str:
+    """The same name in every process, whatever the order of a set."""
+    return str(sorted(value) if isinstance(value, set) else value)[:30]
+
+
+@pytest.mark.parametrize(("name", "target", "expected"), FAULTS, ids=named)
 def test_a_fault_is_found(seen: dict[str, list[str]], name: str, target: dict[str, object], expected: set[str]) -> None:
     assert expected <= set(seen[f"{name} {json.dumps(target)}"])

@@ -17,7 +17,15 @@ from api.settings import load_settings
 from tests.wheelhouse import ROOT, base_requirements, repack
 
 INSTALL = ROOT / "deploy/install/install.sh"
-HOOKS = ("nodevet-prolog", "nodevet-epilog", "nodevet-health", "nodevet-unkillable", "nodevet-taskprolog", "nodevet-prologctld", "nodevet-epilogctld")
+HOOKS = (
+    "nodevet-prolog",
+    "nodevet-epilog",
+    "nodevet-health",
+    "nodevet-unkillable",
+    "nodevet-taskprolog",
+    "nodevet-prologctld",
+    "nodevet-epilogctld",
+)
 
 
 @dataclass(frozen=True, slots=True)
