@@ -11,9 +11,8 @@ from checks.wire import Decision
 
 HISTORY = timedelta(days=30)
 CONTESTED = "contested"
-# Given back twice this soon after we took the node out, nobody mended anything: it is a tool that resumes behind us.
+# Given back this soon after we took the node out, nobody mended anything: a tool resumes behind us and counts twice.
 TOOL_SECONDS = 600.0
-TOOL_TIMES = 2
 
 
 def believed(core: Core, node: str, decision: Decision) -> str:
@@ -74,6 +73,10 @@ def _by_others(record: DrainRecord) -> bool:
     return record.state in ("resumed_outside", "resumed_unverified")
 
 
+def _lasted(record: DrainRecord) -> float:
+    return (record.closed_at - record.created_at).total_seconds() if record.closed_at else 0.0
+
+
 def _alike(core: Core, node: str, codes: Sequence[str]) -> list[DrainRecord]:
     ended = core.records.ended_since(core.cluster, node, core.clock() - HISTORY)
     return [r for r in ended if set(r.codes) & set(codes)]
@@ -85,10 +88,10 @@ def _contested(core: Core, node: str, decision: Decision, alike: Sequence[DrainR
     if core.words.contested(node, core.clock()) & set(decision.codes):
         return f"{decision.reason}; not drained, contested; {way}"
     ended = _foreign(core, node, decision.codes, alike)
-    quick = [r for r in ended if r.closed_at and (r.closed_at - r.created_at).total_seconds() < TOOL_SECONDS]
+    quick = [r for r in ended if r.state != "resumed_unverified" and _lasted(r) < TOOL_SECONDS]
     if len(ended) >= core.settings.contest:
         why = f"resumed {len(ended)} times by others while the fault stayed, at most {core.settings.contest - 1}"
-    elif len(quick) >= TOOL_TIMES:
+    elif len(ended) + len(quick) > core.settings.contest:
         why = f"resumed {len(quick)} times by others within {TOOL_SECONDS / 60:g} min of our drain, as a tool does"
     else:
         return ""

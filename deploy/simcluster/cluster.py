@@ -30,6 +30,8 @@ from slurm.hook.build import build
 
 CLUSTER = "sim"
 SERVER_USER = "slurm"
+# Simulated nodes break on purpose, the same way many times a day: no node is held for that, no fault is given up.
+_OFTEN = "contest = 1000\nstrike_limit = 1e6\nstrike_limit_node = 1e6\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class SimCluster:
         text = (
             f'[server]\nhost = "127.0.0.1"\nport = {self.port}\ndb = "sqlite:///{home}/nodevet.db"\n'
             f'cluster = "{CLUSTER}"\nslurm_conf = "{self.lab.conf}"\npolicy_dir = "{self.base}/policy.d"\n'
-            f"open_reads_on_loopback = true\n[controller]\npoll = {self.options.poll}\n{self.options.server}"
+            f"open_reads_on_loopback = true\n[controller]\npoll = {self.options.poll}\n{_OFTEN}{self.options.server}"
         )
         (home / "server.toml").write_text(text)
         database = Database(f"sqlite:///{home}/nodevet.db")

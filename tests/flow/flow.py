@@ -23,7 +23,7 @@ OURS = "nodevet: "
 WATCHING = frozenset({"gpu_health", "gpu_remap", "kernel_xid"})
 # Many faults follow each other here within minutes; what the guard then does is tried in its own tests. And the tests
 # resume nodes by hand between each other, which must not count as a person's word here.
-WIDE_GUARD = "[guard]\ndrained_least = 99\nhourly_least = 99\nalike_least = 99\nfloor_share = 0.0\n"
+WIDE_GUARD = "[guard]\ndrained_least = 99\nhourly_least = 99\nalike_least = 99\nfloor_share = 0.0\ngroup_least = 99\n"
 NO_BELIEF = "belief = 0.0\n"
 
 
