@@ -76,6 +76,51 @@ def demo(nodes: int, once: bool, keep: bool, as_json: bool) -> None:
         raise Refused("the demo came out otherwise than it must")
 
 
+@sim.command()
+@click.option("--release", help="Only this release of Slurm, such as 22.05; refused where another one is installed.")
+@click.option("--only", multiple=True, metavar="WORD", help="Only scenarios with this word in their name; repeatable.")
+@json_option
+def matrix(release: str | None, only: tuple[str, ...], as_json: bool) -> None:
+    """Play every scenario on a node of its own and show how it ended beside how it must end.
+
+    \b
+    Examples:
+      nodevet sim matrix
+      nodevet sim matrix --only refused --json | jq .passed
+    """
+    from deploy.simcluster.matrix import Matrix, options, print_matrix, release_of
+    from deploy.simcluster.matrix import Result as Played
+    from deploy.simcluster.scenarios import SCENARIOS
+
+    _insist_possible()
+    _end_on_term()
+    chosen = [s for s in SCENARIOS if not only or any(word in s.name for word in only)]
+    if not chosen:
+        raise Refused(f"no scenario has {' or '.join(only)} in its name")
+    base = new_base()
+    cluster = SimCluster(base, options(base, len(chosen)))
+    if release and release_of(cluster) != release:
+        raise Refused(f"slurm {release_of(cluster)} is installed here, not {release}")
+    _say(LABEL)
+    result = Played(False, "", [])
+    try:
+        result = Matrix(cluster, _say).run(chosen)
+    finally:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        cluster.stop()
+    if result.passed:
+        cluster.remove()
+    else:
+        _say(f"logs are in {cluster.base}/log")
+    if as_json:
+        print_json(result)
+    else:
+        print_matrix(result.rows)
+    if not result.passed:
+        raise Refused("a scenario ended otherwise than it must")
+
+
 def _stay(cluster: SimCluster) -> None:
     """Print the addresses and wait for Ctrl-C."""
     try:
