@@ -14,7 +14,7 @@ py := .venv/bin/python
 # Tests wait more than they work, so four at once suit two cores; a file's tests stay together with their cluster.
 WORKERS ?= 4
 spread := $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist loadfile)
-not_torch := $(if $(filter 0,$(TORCH)),-m "not torch")
+not_torch := $(if $(filter 0,$(TORCH)), and not torch)
 
 help: ## list the targets (default)
 	@sed -n 's/^\([a-z-]*\):.*## /    make \1\t/p' Makefile | expand -t 28
@@ -29,12 +29,15 @@ demo: ## a real Slurm cluster of four simulated GPU nodes, vetted; stays up unti
 
 test: setup lint types ## every test, the real-Slurm and the torch ring included
 	@echo "== pytest: every ring$(if $(not_torch), but torch (TORCH=0))"
-	@$(py) -m pytest $(spread) $(not_torch) $(PYTEST_ARGS)
+	@$(py) -m pytest $(spread) -m "not alone$(not_torch)" $(PYTEST_ARGS)
+	@echo "== pytest: what needs a process without threads"
+	@$(py) -m pytest -m "alone" $(PYTEST_ARGS) || [ $$? = 5 ] # 5: PYTEST_ARGS chose none of these
 
 check: ## what a change needs before it is proposed: lint, types and the tests without Slurm and torch
 	@TORCH=0 sh deploy/setup/setup.sh
 	@$(MAKE) --no-print-directory lint types
-	@$(py) -m pytest $(spread) -m "not cluster and not torch" $(PYTEST_ARGS)
+	@$(py) -m pytest $(spread) -m "not alone and not cluster and not torch" $(PYTEST_ARGS)
+	@$(py) -m pytest -m "alone" $(PYTEST_ARGS) || [ $$? = 5 ] # 5: PYTEST_ARGS chose none of these
 
 lint: ## ruff, after set-up
 	@echo "== ruff"

@@ -15,6 +15,7 @@ from deploy.simcluster import hang_fs
 from tests.daemon.lanes.harness import eventually, gone, instance, only, with_pool
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.faults,
     pytest.mark.skipif(hang_fs.cannot_run() is not None, reason=hang_fs.cannot_run() or "usable"),
 ]

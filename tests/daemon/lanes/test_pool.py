@@ -21,6 +21,8 @@ from tests.daemon.lanes.harness import gone, instance, later, only, with_pool
 
 FUNCTIONS = "tests.daemon.lanes.rogue"
 
+pytestmark = pytest.mark.alone
+
 
 def _pid(outcome: Outcome) -> int:
     finding = only(outcome.findings)

@@ -17,6 +17,8 @@ from daemon.lanes import HostSpec, LanePool, Zygote
 from daemon.lanes.process import stat_fields
 from tests.daemon.lanes.harness import PRELOAD, end, eventually, gone, instance, later, only, with_pool, zygote
 
+pytestmark = pytest.mark.alone
+
 
 async def _two_lanes(pool: LanePool, fifo: Path, state: Path | None = None) -> list[int]:
     """Pids of an idle lane and of one that hangs in ``fifo``."""
