@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from checks.host import Host
 
@@ -69,11 +70,24 @@ def mounts(host: Host) -> dict[str, Mount]:
 
 
 def _text(host: Host) -> str:
-    """The list of the first process; ours may be hardened by its unit and show the node's disks as read-only."""
+    """The list of the first process; ours may be hardened by its unit and show the node's disks as read-only.
+
+    In a container or a chroot the first process lives under another root, and its list says nothing about our paths.
+    """
+    if host.redirected or same_root(Path("/proc/1/root"), Path("/")):
+        try:
+            return host.read("/proc/1/mountinfo")
+        except OSError:
+            pass
+    return host.read("/proc/self/mountinfo")
+
+
+def same_root(first: Path, ours: Path) -> bool:
+    """Whether two roots are one directory; what cannot be seen counts as another."""
     try:
-        return host.read("/proc/1/mountinfo")
+        return os.path.samestat(first.stat(), ours.stat())
     except OSError:
-        return host.read("/proc/self/mountinfo")
+        return False
 
 
 def holding(path: str, known: dict[str, Mount]) -> Mount | None:

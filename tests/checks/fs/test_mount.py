@@ -11,7 +11,7 @@ import pytest
 from checks import CHECKS, Host
 from checks.fs import mount as module
 from checks.fs.mount import mount
-from checks.fs.mounts import Mount, holding, mounts
+from checks.fs.mounts import Mount, holding, mounts, same_root
 from checks.runner import run_check
 from tests.fakes import Plant
 
@@ -159,3 +159,13 @@ def test_a_cut_list_of_mounts_is_our_trouble(plant: Plant, text: str) -> None:
     """Like E23: what cannot be read to its end says of no mount that it is missing."""
     (found,) = run_check(CHECKS["mount"], plant({INFO: text}), {"paths": ("/scratch",)}).findings
     assert (found.status, found.blame) == ("unknown", "self")
+
+
+def test_the_first_process_under_another_root_is_not_asked(tmp_path: Path) -> None:
+    """In a container its list names other paths, and a good mount would read as absent."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "again").symlink_to(tmp_path / "a")
+    assert same_root(tmp_path / "a", tmp_path / "again")
+    assert not same_root(tmp_path / "b", tmp_path / "a")
+    assert not same_root(tmp_path / "gone", tmp_path / "a")
