@@ -178,8 +178,9 @@ class Ground:
 
 
 def _paced(due: Sequence[str]) -> str:
+    """What an agent of the benchmarks is asked: a usual node's checks, or only those that are to be due."""
     if not due:
-        return ""
+        return '[checks.mount]\npaths = ["/scratch"]\n'  # the eighth lane
     from checks.catalog import load
 
     named = [f"[checks.{name}]\ninterval = {INTERVAL}\n" for name in due]
