@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import os
 import stat
@@ -16,6 +15,7 @@ import msgspec
 from api.controller.core import ControllerSettings
 from api.slurm_door import Kind, problem
 from checks.judge.guard import GuardLimits
+from checks.judge.nearest import nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -101,7 +101,7 @@ def load_settings(path: Path | None, flags: Mapping[str, object]) -> Settings:
     where = str(source)
     for name, table in raw.items():
         if name not in _SECTIONS:
-            raise SettingsError(f"{where}: no section [{name}]{_nearest(name, _SECTIONS)}")
+            raise SettingsError(f"{where}: no section [{name}]{nearest(name, _SECTIONS)}")
         if not isinstance(table, dict):
             raise SettingsError(f"{where}: {name}: expected a section [{name}]")
     given = {k: v for k, v in flags.items() if v is not None}
@@ -165,13 +165,8 @@ def _section(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     known: tuple[str, ...] = tuple(getattr(kind, "__annotations__", ()))
     for key in table:
         if key not in known:
-            raise SettingsError(f"{where} has no setting {key!r}{_nearest(key, known)}")
+            raise SettingsError(f"{where} has no setting {key!r}{nearest(key, known)}")
     try:
         return msgspec.convert(dict(table), kind)
     except msgspec.ValidationError as error:
         raise SettingsError(f"{where}: {error}") from error
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

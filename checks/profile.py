@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -13,6 +12,7 @@ import msgspec
 
 from checks.catalog import broken, load, option_types
 from checks.host import Host
+from checks.judge.nearest import nearest
 from checks.pci import functions
 
 if sys.version_info >= (3, 11):
@@ -64,22 +64,17 @@ def typed_options(check: str, settings: Mapping[str, object], *, where: str) -> 
     if check not in known and broken():
         return dict(settings)  # of a site check that cannot be used: told as a finding, and not asked
     if check not in known:
-        raise ProfileError(f"{where}: no check {check!r}{_nearest(check, known)}")
+        raise ProfileError(f"{where}: no check {check!r}{nearest(check, known)}")
     types = option_types(known[check])
     made: dict[str, object] = {}
     for name, value in settings.items():
         if name not in types:
-            raise ProfileError(f"{where}: check {check} has no setting {name!r}{_nearest(name, types)}")
+            raise ProfileError(f"{where}: check {check} has no setting {name!r}{nearest(name, types)}")
         try:
             made[name] = msgspec.convert(value, types[name])
         except msgspec.ValidationError as error:
             raise ProfileError(f"{where}: check {check}, setting {name}: {error}") from error
     return made
-
-
-def _nearest(name: str, known: Mapping[str, object]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def profiles(site: Path | None = None) -> dict[str, Profile]:

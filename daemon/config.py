@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 import sys
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from checks.judge.nearest import nearest
 from checks.profile import ProfileError, typed_options
 
 if sys.version_info >= (3, 11):
@@ -145,7 +145,7 @@ def parse_config(text: str, path: Path | None, env: Mapping[str, str]) -> Config
         raise ConfigError(f"{where}: {error}") from error
     for name in raw:
         if name not in _SECTIONS and name != "checks":
-            raise ConfigError(f"{where}: no section [{name}]{_nearest(name, [*_SECTIONS, 'checks'])}")
+            raise ConfigError(f"{where}: no section [{name}]{nearest(name, [*_SECTIONS, 'checks'])}")
     origin = {f"{s}.{k}": where for s in _SECTIONS for k in _table(raw, s, where)}
     _overlay(raw, env, origin)
     made = {name: _section(kind, _table(raw, name, where), f"{where}: [{name}]") for name, kind in _SECTIONS.items()}
@@ -209,7 +209,7 @@ def _overlay(raw: dict[str, Any], env: Mapping[str, str], origin: dict[str, str]
                 continue
             key = variable[len(prefix) :].lower()
             if key not in kind.__struct_fields__:
-                raise ConfigError(f"{variable}: no setting {key!r}{_nearest(key, kind.__struct_fields__)}")
+                raise ConfigError(f"{variable}: no setting {key!r}{nearest(key, kind.__struct_fields__)}")
             raw.setdefault(name, {})[key] = value
             origin[f"{name}.{key}"] = variable
 
@@ -218,7 +218,7 @@ def _section(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     known = getattr(kind, "__struct_fields__", ())
     for key in table:
         if key not in known:
-            raise ConfigError(f"{where} has no setting {key!r}{_nearest(key, known)}")
+            raise ConfigError(f"{where} has no setting {key!r}{nearest(key, known)}")
     try:
         return msgspec.convert(dict(table), kind, strict=False)
     except msgspec.ValidationError as error:
@@ -257,8 +257,3 @@ def _nested(agent: AgentSettings, origin: dict[str, str]) -> AgentSettings:
         if given != value:
             origin[f"agent.{key}"] = f"{origin.get(f'agent.{key}', 'default')}, {given:g} clamped to {value:g}"
     return msgspec.structs.replace(agent, **clamped)
-
-
-def _nearest(name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from checks.judge.nearest import nearest
 from checks.wire import Action, Blame, Status
 
 if sys.version_info >= (3, 11):
@@ -108,8 +108,7 @@ def _nearest(text: str) -> str:
     parts = text.split("`")
     if "unknown field" not in text or len(parts) < 2:
         return ""
-    close = difflib.get_close_matches(parts[1], [*Rule.__struct_fields__, *Pack.__struct_fields__], n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return nearest(parts[1], [*Rule.__struct_fields__, *Pack.__struct_fields__])
 
 
 def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
@@ -118,8 +117,7 @@ def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
     wrong = []
     for name in sorted(set(policy.codes) - set(names)):
         file = next((f for key, f in policy.origin.items() if key.startswith(f"codes.{name}.")), "policy")
-        close = difflib.get_close_matches(name, names, n=1)
-        wrong.append(f"{file}: no code {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        wrong.append(f"{file}: no code {name!r}{nearest(name, names)}")
     return tuple(wrong)
 
 
