@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from daemon.central import CentralError
-from daemon.cli.local import get
 from deploy.simcluster.cluster import SimCluster
 from deploy.simcluster.lab_ground import LabError
+from deploy.simcluster.rounds import between_rounds
 
 ADMIN_REASON = "ADMIN: fan 3 is noisy, do not touch (alice)"
 OURS = "nodevet: "
@@ -37,16 +37,6 @@ class Result(msgspec.Struct, frozen=True):
     nodes: dict[str, str]
     jobs: dict[str, str]
     simulated: bool = True
-
-
-class _Age(msgspec.Struct):
-    name: str
-    interval: float
-    age: float | None
-
-
-class _Seen(msgspec.Struct):
-    checks: list[_Age]
 
 
 class Otherwise(Exception):
@@ -141,7 +131,7 @@ class Demo:
 
     def refused(self) -> str:
         """Found by the job's own Prolog."""
-        self._between_rounds("n2")
+        between_rounds(self.cluster, "n2", WATCHING)
         self.cluster.hosts["n2"].inject("gpu_reset_required", gpu=2)
         job = self._submit("refused", "-N1", "--gres=gpu:4")
         self._wait(lambda: "DRAIN" in self.cluster.lab.node_state("n2"), 20, "n2 was not drained")
@@ -225,18 +215,6 @@ class Demo:
         reason = self.cluster.lab.node_reason(node)
         _insist(reason.startswith(OURS), f"reason of {node} is {reason!r}, not ours")
         return reason
-
-    def _between_rounds(self, node: str) -> None:
-        """Wait for a moment when the node's GPUs were looked at a while ago and will not be for a while."""
-        socket = str(self.cluster.base / "agents" / node / "agent.sock")
-
-        def between() -> bool:
-            seen = msgspec.json.decode(get(socket, "/v1/status"), type=_Seen)
-            ages = [(c.age, c.interval) for c in seen.checks if c.name in WATCHING]
-            return bool(ages) and all(a is not None and 1.5 < a < interval - 4.0 for a, interval in ages)
-
-        limit = 2 * self.cluster.options.interval + 20
-        self.cluster.wait_for(between, limit, lambda: f"no moment between two rounds on {node}")
 
     def _wait(self, condition: Callable[[], bool], timeout: float, otherwise: str) -> float:
         return self.cluster.wait_for(condition, timeout, lambda: otherwise)

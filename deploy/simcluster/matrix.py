@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from daemon.central import CentralError
-from daemon.cli.local import get
 from daemon.cli.output import table
 from deploy.simcluster.cluster import Options, SimCluster
 from deploy.simcluster.lab_ground import LabError
+from deploy.simcluster.rounds import between_rounds
 
 OURS = "nodevet: "
 FOREIGN = "ADMIN: fan 3 is noisy (alice)"
@@ -61,16 +61,6 @@ class Result(msgspec.Struct, frozen=True):
     release: str
     rows: list[Row]
     simulated: bool = True
-
-
-class _Age(msgspec.Struct):
-    name: str
-    interval: float
-    age: float | None
-
-
-class _Seen(msgspec.Struct):
-    checks: list[_Age]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +130,7 @@ class Matrix:
 
     def between_looks(self, node: str) -> None:
         """Wait for a moment when the node's GPUs were looked at a while ago and will not be for a while."""
-        socket = str(self.cluster.base / "agents" / node / "agent.sock")
-
-        def between() -> bool:
-            seen = msgspec.json.decode(get(socket, "/v1/status"), type=_Seen)
-            ages = [(c.age, c.interval) for c in seen.checks if c.name in WATCHING]
-            return bool(ages) and all(a is not None and 1.5 < a < interval - 4.0 for a, interval in ages)
-
-        self.wait(between, 2 * self.cluster.options.interval + 20, f"no moment between two rounds on {node}")
+        between_rounds(self.cluster, node, WATCHING)
 
     def batch(self, node: str, *options: str) -> int:
         """Submit a script that needs this node."""
