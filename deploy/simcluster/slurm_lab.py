@@ -116,6 +116,14 @@ class SlurmLab:
         """Take the controller away at once, as a crash does: what it had not saved yet (a few seconds) is lost."""
         self._kill("slurmctld")
 
+    def saved(self, timeout: float = 30.0) -> None:
+        """Wait until the controller has every node's state of now on disk, so that a crash does not lose it."""
+        file = self.base / "state" / "node_state"
+        asked = time.time()
+        # A change makes the controller save; what it saves is of a moment after this change.
+        self.run(["scontrol", "update", f"NodeName={self.names[0]}", f"Comment=saved at {asked}"])
+        self.wait_for(lambda: file.exists() and file.stat().st_mtime > asked, timeout, lambda: f"{file} is not written")
+
     def restart_slurmctld(self) -> None:
         """End the controller in an orderly way and start it again."""
         processes.end([self.pid("slurmctld")], grace=15)

@@ -92,6 +92,8 @@ def test_a_central_service_that_does_not_move_keeps_no_job(flow: Flow) -> None:
 
 
 def test_a_drain_that_is_due_while_slurmctld_is_dead_comes_when_it_is_back(flow: Flow) -> None:
+    # Else the crash would also lose that the node was given back a moment ago.
+    flow.lab.saved()
     flow.lab.kill_slurmctld()
     try:
         flow.cluster.hosts["n2"].inject("gpu_lost", gpu=3)
