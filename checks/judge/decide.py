@@ -34,7 +34,7 @@ def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Dec
         wanted=action,
         codes=tuple(dict.fromkeys(f.code for f in causes)),
         reason=operator_reason(causes),
-        user_message=_for_user(action),
+        user_message=_for_user(action, context),
         why=context.quiet or _why(action, fresh, context) or _silenced(acting, heard),
         policy_version=policy.version,
         shadow_codes=shadow,
@@ -82,10 +82,16 @@ def operator_reason(causes: Sequence[Finding]) -> str:
     return clean(f"{first.code} {first.target}: {first.message}", REASON_LIMIT - len(more)) + more
 
 
-def _for_user(action: Action) -> str:
-    if action == "refuse":
-        return "this node failed its health check before your job started; Slurm restarts the job on other nodes"
-    return ""
+def _for_user(action: Action, context: Context) -> str:
+    """Whose fault it is, and what becomes of the job; what Slurm does is promised only where it is known."""
+    if action != "refuse":
+        return ""
+    fate = {
+        True: "Slurm requeues the job and starts it on other nodes",
+        False: "it was submitted not to be requeued, so Slurm cancels it: submit it again",
+        None: "Slurm requeues the job where that is allowed",
+    }
+    return f"this node failed its health check before your job started, which is no fault of the job; {fate[context.requeue]}"
 
 
 def _silenced(acting: Sequence[tuple[Finding, Rule]], heard: Sequence[tuple[Finding, Rule]]) -> str:

@@ -111,6 +111,7 @@ BROKEN = {
 def test_a_broken_configuration_admits_every_job_loudly(
     make_agent: MakeAgent, service: Service, host: SimHost, kind: str
 ) -> None:
+    """E67: one bad roll-out of our own files must not walk over the cluster, node after node, as jobs arrive."""
     agent = make_agent(service.url)
     host.inject("gpu_lost", gpu=3)
     lines = BROKEN[kind].splitlines()
