@@ -91,7 +91,8 @@ def _for_user(action: Action, context: Context) -> str:
         False: "it was submitted not to be requeued, so Slurm cancels it: submit it again",
         None: "Slurm requeues the job where that is allowed",
     }
-    return f"this node failed its health check before your job started, which is no fault of the job; {fate[context.requeue]}"
+    told = "this node failed its health check before your job started, which is no fault of the job"
+    return f"{told}; {fate[context.requeue]}"
 
 
 def _silenced(acting: Sequence[tuple[Finding, Rule]], heard: Sequence[tuple[Finding, Rule]]) -> str:
