@@ -112,10 +112,13 @@ class Machine:
         for name in ("bin", "state", "units/multi-user.target.wants"):
             (self.base / name).mkdir(parents=True)
         self.installed.write_text("gcc\nbash\n")
-        self._program("dpkg-query", f"""while read -r name; do
+        self._program(
+            "dpkg-query",
+            f"""while read -r name; do
             case "$3" in *=*) printf 'installed=%s ' "$name" ;; *) printf 'installed %s\\n' "$name" ;; esac
-            done <"{self.installed}\"""")
-        self.apt("printf 'munge\\nlibmunge2\\n' >>\"$INSTALLED\"; ln -s /x \"$UNITS_DIR/munge.service\"")
+            done <"{self.installed}\"""",
+        )
+        self.apt('printf \'munge\\nlibmunge2\\n\' >>"$INSTALLED"; ln -s /x "$UNITS_DIR/munge.service"')
 
     @property
     def installed(self) -> Path:
@@ -141,16 +144,19 @@ class Machine:
 
     def apt(self, body: str) -> None:
         """Let ``apt-get install`` do this."""
-        self._program("apt-get", f"""
+        self._program(
+            "apt-get",
+            f"""
             printf '%s|%s\\n' "$*" "$(tail -n 1 "{self.policy}" 2>/dev/null)" >>"{self.base}/calls"
             INSTALLED="{self.installed}" UNITS_DIR="{self.base}/units/multi-user.target.wants"
-            case "$*" in *install*) {body} ;; esac""")
+            case "$*" in *install*) {body} ;; esac""",
+        )
 
     def ensure(self, *packages: str, root: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the set-up's step with this machine in place of the real one."""
         self._program("id", f"echo {0 if root else 1000}")
         script = f"""STATE="{self.base}/state" CHANGES="{self.base}/state/changes" POLICY="{self.policy}"
-            UNITS="{self.base}/units"; ensure_packages {' '.join(packages)}"""
+            UNITS="{self.base}/units"; ensure_packages {" ".join(packages)}"""
         return shell(script, path=f"{self.base}/bin:{SYSTEM_PATH}")
 
     def _program(self, name: str, body: str) -> None:

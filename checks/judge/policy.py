@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+Layer = TypeVar("Layer", bound=msgspec.Struct)
 PolicyStep = Literal["verify", "burn-in", "person"]
 
 
@@ -49,13 +51,44 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     shadow: bool | None = None
 
 
+class KernelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one kind of line in the kernel's log means; any field may be left out by a layer over another.
+
+    ``match`` and ``clear`` are regular expressions with the groups ``target``; ``means`` are our words for people.
+    ``at_least`` lines about one target ``within`` seconds make a finding with ``code``, which stands ``hold`` seconds.
+    ``judge``: the check that looks at the present state. ``off``: the site does not want it.
+    """
+
+    match: str | None = None
+    clear: str | None = None
+    code: str | None = None
+    means: str | None = None
+    status: Status | None = None
+    blame: Blame | None = None
+    at_least: int | None = None
+    within: float | None = None
+    hold: float | None = None
+    judge: str | None = None
+    off: bool | None = None
+
+    def __post_init__(self) -> None:
+        for text in (self.match, self.clear):
+            try:
+                re.compile(text or "")
+            except re.error as error:
+                raise ValueError(f"no regular expression: {error}") from error
+        if self.blame == "self":
+            raise ValueError("blame self is our own trouble, which no line of the kernel tells")
+
+
 class Pack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One policy file: a version, defaults per "status.blame" and rules per code."""
+    """One policy file: a version, defaults per "status.blame", rules per code, tables of Xids and kernel lines."""
 
     version: str
     defaults: dict[str, Rule] = {}
     codes: dict[str, Rule] = {}
     xid: dict[str, dict[str, str | int | bool]] = {}
+    kernel: dict[str, KernelRule] = {}
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +99,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     codes: dict[str, Rule]
     xid: dict[str, dict[str, str | int | bool]]
     origin: dict[str, str]
+    kernel: dict[str, KernelRule] = {}
 
     def rule(self, code: str, status: Status, blame: Blame | None) -> Rule:
         """The rule in force for a finding: the code's own values over the defaults of its status and blame."""
@@ -74,8 +108,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return _over(default, own) if own else default
 
 
-def _over(base: Rule, layer: Rule) -> Rule:
-    given = {n: getattr(layer, n) for n in Rule.__struct_fields__ if getattr(layer, n) is not None}
+def _over(base: Layer, layer: Layer) -> Layer:
+    given = {n: getattr(layer, n) for n in layer.__struct_fields__ if getattr(layer, n) is not None}
     return msgspec.structs.replace(base, **given)
 
 
@@ -88,27 +122,29 @@ def read_pack(text: str, name: str) -> Pack:
     try:
         return msgspec.convert(raw, Pack)
     except msgspec.ValidationError as error:
-        raise PolicyError(f"{name}{_where(raw)}: {error}{_nearest(str(error))}") from error
+        where = _where(raw)
+        raise PolicyError(f"{name}{where}: {error}{_nearest(str(error), where)}") from error
 
 
 def _where(raw: Mapping[str, object]) -> str:
     """The first rule that cannot be read, which msgspec does not name."""
-    for part in ("defaults", "codes"):
+    for part, kind in (("defaults", Rule), ("codes", Rule), ("kernel", KernelRule)):
         rules = raw.get(part)
         for key, rule in rules.items() if isinstance(rules, dict) else ():
             try:
-                msgspec.convert(rule, Rule)
+                msgspec.convert(rule, kind)
             except msgspec.ValidationError:
                 return f" in {part}.{key}"
     return ""
 
 
-def _nearest(text: str) -> str:
+def _nearest(text: str, where: str) -> str:
     """A hint after msgspec's "Object contains unknown field `x`"."""
     parts = text.split("`")
     if "unknown field" not in text or len(parts) < 2:
         return ""
-    return nearest(parts[1], [*Rule.__struct_fields__, *Pack.__struct_fields__])
+    rule = KernelRule if where.startswith(" in kernel.") else Rule
+    return nearest(parts[1], [*rule.__struct_fields__, *Pack.__struct_fields__])
 
 
 def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
@@ -127,19 +163,26 @@ def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
     defaults: dict[str, Rule] = {}
     codes: dict[str, Rule] = {}
     xid: dict[str, dict[str, str | int | bool]] = {}
+    kernel: dict[str, KernelRule] = {}
     origin: dict[str, str] = {}
     for name, pack in packs:
         version = f"{version}+{pack.version}" if version else pack.version
-        for part, into in (("defaults", defaults), ("codes", codes)):
-            for key, rule in getattr(pack, part).items():
-                into[key] = _over(into.get(key, Rule()), rule)
-                for field in Rule.__struct_fields__:
-                    if getattr(rule, field) is not None:
-                        origin[f"{part}.{key}.{field}"] = name
+        _lay(defaults, pack.defaults, origin, (name, "defaults"))
+        _lay(codes, pack.codes, origin, (name, "codes"))
+        _lay(kernel, pack.kernel, origin, (name, "kernel"))
         for number, entry in pack.xid.items():
             xid[number] = {**xid.get(number, {}), **entry}
             origin.update({f"xid.{number}.{k}": name for k in entry})
-    return Policy(version=version, defaults=defaults, codes=codes, xid=xid, origin=origin)
+    return Policy(version=version, defaults=defaults, codes=codes, xid=xid, origin=origin, kernel=kernel)
+
+
+def _lay(into: dict[str, Layer], layer: Mapping[str, Layer], origin: dict[str, str], where: tuple[str, str]) -> None:
+    """Put one file's rules over those below and remember which file set each value."""
+    name, part = where
+    for key, rule in layer.items():
+        into[key] = _over(into[key], rule) if key in into else rule
+        given = (f for f in rule.__struct_fields__ if getattr(rule, f) is not None)
+        origin.update({f"{part}.{key}.{field}": name for field in given})
 
 
 @cache

@@ -195,9 +195,13 @@ def leftover_process(
 @fault
 def ib_down(site: Site, *, hca: str = "mlx5_0") -> Effects:
     """A port is down: link lost, polling for a partner."""
-    line = f"mlx5_core {site.board.hca_bdf(hca)}: Port module event[error]: module 0, Cable error, Bus stuck"
-    wear = {f"{rdma.port(hca)}/counters/link_downed": 1}
-    return Effects(files=rdma.port_files(hca, rdma.DOWN), kernel=[(WARNING, line)], wear=wear)
+    says = f"mlx5_core {site.board.hca_bdf(hca)}: Port module event"
+    return Effects(
+        files=rdma.port_files(hca, rdma.DOWN),
+        kernel=[(WARNING, f"{says}[error]: module 0, Cable error, Bus stuck")],
+        kernel_healed=[(WARNING, f"{says}: module 0, Cable plugged")],
+        wear={f"{rdma.port(hca)}/counters/link_downed": 1},
+    )
 
 
 @fault

@@ -1,0 +1,264 @@
+"""The kernel has reported no trouble of processor, memory, bus, disk, network or file system since we listen."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from checks.declare import Code, check, code
+from checks.host import Host
+from checks.judge.policy import KernelRule, PolicyError, load_policy, shipped
+from checks.log.kernel_xid import DEVICE, OVERRUN, UNREADABLE
+from checks.log.kmsg import KernelLog, Record
+from checks.wire import Finding
+
+_SEE = "Confirm: `dmesg -T --level=emerg,alert,crit,err,warn`. "
+LOCKUP = code(
+    "kernel_lockup",
+    "fail",
+    "node",
+    "{means} ({lines} lines within {within:g} s, limit {limit})",
+    explain="A core no longer leaves the kernel: jobs on it stand still and new ones join them. "
+    + _SEE
+    + "Do: let jobs end, reboot; if it comes back with the same frames, ask the maker of the module named there.",
+)
+DIED = code(
+    "kernel_oops",
+    "fail",
+    "node",
+    "kernel has hit an error of its own since it was booted (taint {taint}, bit 7 is set)",
+    explain="Parts of the kernel died with what they held: later calls may hang or go wrong. "
+    "Confirm: `cat /proc/sys/kernel/tainted`, `dmesg | grep -A30 -e Oops -e 'kernel BUG'`. Do: let jobs end, reboot.",
+)
+UNCORRECTED = code(
+    "hardware_error_uncorrected",
+    "fail",
+    "node",
+    "{means}",
+    explain="Data was lost in memory or processor. " + _SEE + "Also `ipmitool sel list`. Do: let jobs end, replace the "
+    "part that the record names; a person gives the node back.",
+)
+CORRECTED = code(
+    "hardware_error_corrected",
+    "warn",
+    "node",
+    "{means} ({lines} lines within {within:g} s, limit {limit})",
+    explain="Corrected errors do no harm, many of them announce one that cannot be corrected. "
+    + _SEE
+    + "Do: plan a replacement of the module that the record names.",
+)
+PCIE = code(
+    "pcie_error",
+    "warn",
+    "node",
+    "{means} ({lines} lines within {within:g} s, limit {limit})",
+    explain="Errors on PCI express: a card not seated, a bad riser, a retimer. "
+    + _SEE
+    + "`lspci -vv -s <target>`. Do: reseat or replace what is on that link.",
+)
+HOT = code(
+    "cpu_too_hot",
+    "warn",
+    "node",
+    "{means}",
+    explain="Jobs run slower than on their other nodes. Confirm: `ipmitool sdr type fan`, `sensors`. Do: look at fans.",
+)
+TROUBLE = code(
+    "kernel_trouble",
+    "warn",
+    "node",
+    "{means} ({lines} lines within {within:g} s, limit {limit})",
+    explain="The kernel waits where it should not. " + _SEE + "Do: find out for what; a mount or a driver that hangs "
+    "has a finding of its own.",
+)
+GPU_INIT = code(
+    "gpu_init_failed",
+    "warn",
+    "node",
+    "{means}",
+    explain="What is true now is told by gpu_count and gpu_driver. " + _SEE + "Do: reset the GPU or reboot.",
+)
+DISK_GONE = code(
+    "disk_gone",
+    "fail",
+    "node",
+    "{means}",
+    explain="The disk has left the bus. Confirm: `nvme list`, `lsblk`. Do: power-cycle the node, replace the disk.",
+)
+DISK = code(
+    "disk_errors",
+    "warn",
+    "node",
+    "{means} ({lines} lines within {within:g} s, limit {limit})",
+    explain=_SEE + "`smartctl -a`, `nvme smart-log`. Do: plan a replacement of the disk.",
+)
+NIC_DEAD = code(
+    "nic_firmware_dead",
+    "fail",
+    "node",
+    "{means}",
+    explain="The adapter's firmware stopped; its ports may still be shown as active. "
+    + _SEE
+    + "Do: let jobs end, reload the driver or power-cycle the node.",
+)
+NIC = code("nic_trouble", "warn", "node", "{means} ({lines} lines within {within:g} s, limit {limit})", explain=_SEE)
+SERVER = code(
+    "file_server_silent",
+    "warn",
+    "shared",
+    "{means}",
+    explain="The file server or the way to it; many nodes will say the same. Confirm: `stat` a file there from another "
+    "node. It drains no node.",
+)
+EVICTED = code(
+    "file_client_evicted",
+    "warn",
+    "shared",
+    "{means}",
+    explain="The server did not hear from this client in time: the mount is listed, open files give errors until the "
+    "programs that hold them end. Confirm: `lfs check servers`, a read of a canary file. It drains no node.",
+)
+_OURS = {
+    c.name: c
+    for c in (LOCKUP, UNCORRECTED, CORRECTED, PCIE, HOT, TROUBLE, GPU_INIT, DISK_GONE, DISK, NIC_DEAD, NIC, SERVER,
+              EVICTED)
+}  # fmt: skip
+KEPT = 256
+"""Targets with standing lines; more at once are counted under the kind alone."""
+WITHIN, HOLD = 600.0, 900.0
+_DIED = 1 << 7
+# Lines that begin with a process name of at most 15 characters, which its user chooses.
+_USERS_OWN = re.compile(r"^(?:traps: )?.{1,15}\[\d{1,10}\][: ]")
+
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Standing:
+    """The last lines of one kind about one target, by the kernel's own clock, and when we read the newest."""
+
+    stamps: deque[float]
+    read_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _State:
+    """What is kept between rounds."""
+
+    log: KernelLog
+    boot_id: str = ""
+    standing: dict[Key, _Standing] = field(default_factory=dict)
+
+
+@check(lane="kmsg", interval=10, timeout=3.0, codes=(*_OURS.values(), DIED, UNREADABLE, OVERRUN))
+def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> Iterator[Finding]:
+    """Lines of the kernel's own log other than Xids, by the policy's table ``kernel``; and whether it is tainted 'D'.
+
+    Only records of facility kernel count, only those written since we listen, and no expression may rest on a text
+    that a user chooses, such as a process name. A line that ends the trouble ends the finding, else it stands for the
+    entry's ``hold`` seconds. Confirm by hand: ``dmesg -T --level=emerg,alert,crit,err,warn``.
+    """
+    yield from _taint(host)
+    path = host.kmsg or host.path(DEVICE)
+    live = host.kmsg in (None, DEVICE) and not host.redirected
+    state = host.kept(f"kernel_events {path}", lambda: _State(KernelLog(path, device=live)))
+    if (boot_id := host.boot_id()) != state.boot_id:
+        state.boot_id, state.standing = boot_id, {}
+    try:
+        reading = state.log.read(boot_id, host.uptime())
+    except OSError as error:
+        if isinstance(error, PermissionError) and not host.privileged:
+            raise
+        yield UNREADABLE("node", error=f"{path.name}: {error.strerror or error}")
+        return
+    if reading.overrun:
+        yield OVERRUN("node")
+    rules = _rules(policy_dir)
+    for record in reading.records:
+        if record.fresh and not _USERS_OWN.match(record.text):
+            _take(state, rules, record, host.clock())
+    yield from _judge(state, rules, host.clock())
+
+
+def _taint(host: Host) -> Iterator[Finding]:
+    """The kernel's own memory of an error of its own, which no line can forge and no restart of ours loses."""
+    try:
+        taint = int(host.read("/proc/sys/kernel/tainted"))
+    except (OSError, ValueError):
+        return
+    if taint & _DIED:
+        yield DIED("node", taint=taint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One entry of the table, ready for use."""
+
+    given: KernelRule
+    match: re.Pattern[str]
+    clear: re.Pattern[str] | None
+    code: Code
+
+
+def _take(state: _State, rules: Mapping[str, _Rule], record: Record, now: float) -> None:
+    for name, rule in rules.items():
+        if rule.clear is not None and (over := rule.clear.search(record.text)):
+            state.standing.pop((name, _target(over)), None)
+        elif found := rule.match.search(record.text):
+            _add(state, (name, _target(found)), rule.given, record.seconds, now)
+
+
+def _target(match: re.Match[str]) -> str:
+    return match.groupdict().get("target") or "node"
+
+
+def _add(state: _State, key: Key, rule: KernelRule, stamp: float, now: float) -> None:
+    if key not in state.standing and len(state.standing) >= KEPT:
+        key = (key[0], "node")
+    room = max(1, min(rule.at_least or 1, 10_000))
+    standing = state.standing.setdefault(key, _Standing(deque(maxlen=room)))
+    standing.stamps.append(stamp)
+    standing.read_at = now
+
+
+def _judge(state: _State, rules: Mapping[str, _Rule], now: float) -> Iterator[Finding]:
+    for key, standing in list(state.standing.items()):
+        rule = rules.get(key[0])
+        if rule is None or now - standing.read_at > (rule.given.hold or HOLD):
+            del state.standing[key]
+            continue
+        limit, within = rule.given.at_least or 1, rule.given.within or WITHIN
+        if len(standing.stamps) >= limit and standing.stamps[-1] - standing.stamps[0] <= within:
+            yield _finding(rule, key, limit, within)
+
+
+def _finding(rule: _Rule, key: Key, limit: int, within: float) -> Finding:
+    given = rule.given
+    judge = {"judge": given.judge} if given.judge else {}
+    found = rule.code(
+        key[1], means=given.means or key[0], lines=limit, limit=limit, within=within, kind=key[0], **judge
+    )
+    return msgspec.structs.replace(found, status=given.status or found.status, blame=given.blame or found.blame)
+
+
+@cache
+def _rules(directory: str) -> dict[str, _Rule]:
+    """The table with the site's own entries; a broken site file is the agent's to report and leaves the shipped one."""
+    try:
+        table = load_policy(Path(directory)).kernel
+    except PolicyError:
+        table = shipped().kernel
+    return {
+        name: _Rule(
+            given, re.compile(given.match), re.compile(given.clear) if given.clear else None,
+            _OURS.get(given.code or "", TROUBLE),
+        )
+        for name, given in table.items()
+        if given.match and not given.off
+    }  # fmt: skip

@@ -1,0 +1,302 @@
+"""Lines of the kernel's log become findings by the table, never by a user's words, and end when the trouble does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checks import CHECKS, CODES, Finding
+from checks.catalog import load
+from checks.judge.context import Context
+from checks.judge.decide import decide
+from checks.judge.policy import PolicyError, load_policy, read_pack, shipped
+from checks.log.kernel_events import _USERS_OWN, KEPT, _rules, kernel_events
+from checks.runner import run_check
+from tests.fakes import Plant
+
+BDF = "0000:5e:00.0"
+LINES: dict[str, tuple[str, str]] = {
+    "soft_lockup": ("watchdog: BUG: soft lockup - CPU#31 stuck for 26s! [kworker/31:1:1234]", "CPU#31"),
+    "hard_lockup": ("NMI watchdog: Watchdog detected hard LOCKUP on cpu 7", "cpu 7"),
+    "rcu_stall": ("rcu: INFO: rcu_sched self-detected stall on CPU", "node"),
+    "hung_task": ("INFO: task python3:4711 blocked for more than 122 seconds.", "node"),
+    "clocksource": (
+        "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because",
+        "node",
+    ),
+    "throttled": ("CPU12: Core temperature is above threshold, cpu clock is throttled (total events = 1)", "CPU12"),
+    "memory_uncorrected": (
+        "EDAC MC1: 1 UE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x6f1ea0)",
+        "MC1",
+    ),
+    "memory_failed": ("Memory failure: 0x6f1ea0: recovery action for dirty LRU page: Failed", "node"),
+    "machine_check_fatal": ("{1}[Hardware Error]: event severity: fatal", "node"),
+    "memory_corrected": (
+        "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x1)",
+        "MC0",
+    ),
+    "pcie_recovery_failed": ("pcieport 0000:3a:00.0: AER: device recovery failed", "0000:3a:00.0"),
+    "pcie_uncorrected": (f"pcieport 0000:3a:00.0: AER: Uncorrected (Fatal) error received: {BDF}", BDF),
+    "pcie_corrected": (f"pcieport 0000:3a:00.0: AER: Correctable error message received from {BDF}", BDF),
+    "pcie_link_down": ("pcieport 0000:3a:00.0: pciehp: Slot(12): Link Down", "0000:3a:00.0"),
+    "gpu_init_failed": (f"NVRM: GPU {BDF}: RmInitAdapter failed! (0x62:0xffff:2360)", BDF),
+    "nvme_gone": ("nvme nvme3: Removing after probe failure status: -19", "nvme3"),
+    "nvme_reset": ("nvme nvme3: I/O 12 QID 4 timeout, aborting", "nvme3"),
+    "disk_io": ("blk_update_request: I/O error, dev nvme0n1, sector 1052672 op 0x0:(READ) flags 0x0", "nvme0n1"),
+    "ext4_error": ("EXT4-fs error (device sda2): ext4_find_entry:1455: inode #2: comm ls: reading directory", "sda2"),
+    "xfs_error": ("XFS (nvme1n1p1): Corruption detected. Unmount and run xfs_repair", "nvme1n1p1"),
+    "raid_failed": ("md/raid1:md0: Disk failure on sdb1, disabling device.", "md0"),
+    "nic_firmware": (
+        f"mlx5_core {BDF}: poll_health:712:(pid 0): device's health compromised - reached miss count",
+        BDF,
+    ),
+    "nic_transmit": ("NETDEV WATCHDOG: ens2f0np0 (mlx5_core): transmit queue 17 timed out", "ens2f0np0"),
+    "nic_hot": (f"mlx5_core {BDF}: temp_warn:180:(pid 0): High temperature on sensors with bit set 0 1", BDF),
+    "nic_cable": (f"mlx5_core {BDF}: Port module event[error]: module 0, Cable error, Bus stuck", BDF),
+    "nfs_silent": ("nfs: server filer1.example.org not responding, still trying", "filer1.example.org"),
+    "lustre_evicted": (
+        "LustreError: 167-0: scratch-OST0006-osc-ffff8803f4bb9000: This client was evicted by scratch-OST0006;",
+        "scratch-OST0006",
+    ),
+    "lustre_lost": (
+        "Lustre: scratch-MDT0000-mdc-ffff88: Connection to scratch-MDT0000 (at 172.16.0.1@o2ib) was lost; in progress",
+        "scratch-MDT0000",
+    ),
+}
+CLEARS = {
+    "throttled": "CPU12: Core temperature/speed normal (total events = 1)",
+    "pcie_recovery_failed": "pcieport 0000:3a:00.0: AER: device recovery successful",
+    "pcie_link_down": "pcieport 0000:3a:00.0: pciehp: Slot(12): Link Up",
+    "nic_firmware": f"mlx5_core {BDF}: mlx5_health_try_recover:333:(pid 1): health recovery succeeded",
+    "nic_cable": f"mlx5_core {BDF}: Port module event: module 0, Cable plugged",
+    "nfs_silent": "nfs: server filer1.example.org OK",
+    "lustre_evicted": "Lustre: scratch-OST0006-osc-ffff88: Connection restored to 10.0.0.6@o2ib (at 10.0.0.6@o2ib)",
+    "lustre_lost": "Lustre: scratch-MDT0000-mdc-ffff88: Connection restored to scratch-MDT0000 (at 172.16.0.1@o2ib)",
+}
+# What a healthy machine says every day, at boot and after.
+HARMLESS = (
+    "XFS (nvme1n1p1): Mounting V5 Filesystem",
+    "XFS (nvme1n1p1): Ending clean mount",
+    "EXT4-fs (sda2): mounted filesystem with ordered data mode. Quota mode: none.",
+    "blk_update_request: I/O error, dev loop0, sector 0 op 0x0:(READ)",
+    "Buffer I/O error on dev loop3, logical block 4, async page read",
+    "SQUASHFS error: zlib decompression failed, data probably corrupt",
+    "blk_update_request: critical target error, dev sr0, sector 0",
+    "EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0: DEV 0000:3a:0a.0 (INTERRUPT)",
+    "mce: [Hardware Error]: Machine check events logged",
+    "{1}[Hardware Error]: event severity: corrected",
+    "rcu: Hierarchical RCU implementation.",
+    "clocksource: Switched to clocksource tsc",
+    f"mlx5_core {BDF}: firmware version: 28.39.1002",
+    f"mlx5_core {BDF}: Port module event: module 0, Cable plugged",
+    f"mlx5_core {BDF}: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)",
+    "nvme nvme3: 16/0/0 default/read/poll queues",
+    "pcieport 0000:3a:00.0: AER: enabled with IRQ 34",
+    "Memory cgroup out of memory: Killed process 4711 (python3) total-vm:1kB, anon-rss:1kB",
+    "watchdog: hard lockup detector is enabled",
+    "Lustre: Lustre: Build Version: 2.15.3",
+    "nfs: Deprecated parameter 'intr'",
+)
+
+
+class Log:
+    """A host whose kernel log a test appends to; the first round has been read."""
+
+    def __init__(self, plant: Plant, path: Path, before: str = "") -> None:
+        self.path, self.sequence, self.seconds, self.clock = path, 100, 100.0, 1000.0
+        path.write_text("6,1,1000000,-;Linux version 6.8\n" + before)
+        tree = {"/proc/uptime": "9000.0 1.0", "/proc/sys/kernel/random/boot_id": "boot-1\n"}
+        self.host = plant(tree | {"/proc/sys/kernel/tainted": "0\n"}, kmsg=path)
+        self.host.clock = lambda: self.clock
+        list(kernel_events(self.host))
+
+    def write(self, *texts: str, priority: int = 4) -> None:
+        with self.path.open("a") as file:
+            for text in texts:
+                self.sequence += 1
+                file.write(f"{priority},{self.sequence},{int(self.seconds * 1e6)},-;{text}\n")
+
+    def found(self) -> list[Finding]:
+        return list(kernel_events(self.host))
+
+
+@pytest.fixture
+def log(plant: Plant, tmp_path: Path) -> Log:
+    return Log(plant, tmp_path / "kmsg")
+
+
+def test_every_entry_of_the_table_has_a_line_here_and_a_code() -> None:
+    assert set(shipped().kernel) == set(LINES)
+    for name, rule in shipped().kernel.items():
+        assert rule.match and rule.means and CODES[rule.code or ""] in CHECKS["kernel_events"].codes, name
+        assert rule.judge is None or rule.judge in load(), name
+
+
+@pytest.mark.parametrize("name", sorted(LINES))
+def test_a_line_is_found_from_its_limit_on_and_by_nothing_else(log: Log, name: str) -> None:
+    """E21, E116: a lock-up is one from its repetition on; an eviction is the file server's."""
+    rule, (text, target) = shipped().kernel[name], LINES[name]
+    limit = rule.at_least or 1
+    log.write(*[text] * (limit - 1))
+    assert log.found() == []
+    log.write(text)
+    (found,) = log.found()
+    assert (found.code, found.target, found.evidence["kind"]) == (rule.code, target, name)
+    assert text not in found.message
+
+
+@pytest.mark.parametrize("name", sorted(CLEARS))
+def test_the_line_that_ends_it_ends_it(log: Log, name: str) -> None:
+    log.write(*[LINES[name][0]] * (shipped().kernel[name].at_least or 1))
+    assert [f.evidence["kind"] for f in log.found()] == [name]
+    log.write(CLEARS[name])
+    assert log.found() == []
+
+
+def test_every_clear_is_tried() -> None:
+    assert {n for n, r in shipped().kernel.items() if r.clear} == set(CLEARS)
+
+
+def test_it_stands_for_its_time_and_no_longer(log: Log) -> None:
+    log.write(LINES["nvme_gone"][0])
+    assert len(log.found()) == 1
+    log.clock += 899
+    assert len(log.found()) == 1
+    log.clock += 2
+    assert log.found() == []
+
+
+def test_a_new_boot_ends_all(log: Log, tmp_path: Path) -> None:
+    log.write(LINES["nvme_gone"][0])
+    assert len(log.found()) == 1
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("boot-2\n")
+    log.path.write_text("6,1,1000000,-;Linux version 6.8\n")
+    assert log.found() == []
+
+
+def test_lines_far_apart_are_no_storm(log: Log) -> None:
+    for _ in range(10):
+        log.write(LINES["soft_lockup"][0])
+        log.seconds += 400.0
+    assert log.found() == []
+
+
+def test_two_targets_do_not_add_up(log: Log) -> None:
+    text = LINES["soft_lockup"][0]
+    log.write(*[text] * 3, *[text.replace("CPU#31", "CPU#32")] * 3)
+    assert log.found() == []
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_healthy_machines_say_is_no_finding(log: Log, text: str) -> None:
+    log.write(*[text] * 200)
+    assert log.found() == []
+
+
+def test_what_stood_there_before_we_listened_is_history(plant: Plant, tmp_path: Path) -> None:
+    """E103, E104: an old line leads to nothing."""
+    log = Log(plant, tmp_path / "kmsg", f"4,2,2000000,-;{LINES['nvme_gone'][0]}\n")
+    assert log.found() == []
+
+
+@pytest.mark.parametrize("name", sorted(LINES))
+def test_a_record_that_is_not_the_kernels_proves_nothing(log: Log, name: str) -> None:
+    """E101: a user's write to /dev/kmsg has facility 1."""
+    log.write(*[LINES[name][0]] * 200, priority=8 + 3)
+    assert log.found() == []
+
+
+USERS_LINES = (
+    "{comm}[4711]: segfault at 0 ip 000055d0c0de sp 00007ffd error 4 in a.out[55d0c0d000+1000]",
+    "traps: {comm}[4711] general protection fault ip:7f00 sp:7ffd error:0 in libc.so.6[7f0000000000+1000]",
+    "traps: {comm}[4711] trap invalid opcode ip:7f00 sp:7ffd error:0 in a.out[400000+1000]",
+    "Out of memory: Killed process 4711 ({comm}) total-vm:1kB, anon-rss:1kB",
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task={comm},pid=4711,uid=1000",
+    "INFO: task {comm}:4711 blocked for more than 122 seconds.",
+    "watchdog: BUG: soft lockup - CPU#3 stuck for 26s! [{comm}:4711]",
+    "process '{comm}' launched '/bin/true' with NULL argv: empty string added",
+    "{comm}: page allocation failure: order:4, mode:0xcc0(GFP_KERNEL), nodemask=(null)",
+    "CPU: 3 PID: 4711 Comm: {comm} Tainted: P           OE      6.8.0 #1",
+)
+
+
+def test_no_process_name_makes_a_fault_of_the_node() -> None:
+    """Rule 8: fifteen characters of a user's choice in the kernel's own line never drain.
+
+    Every piece of fifteen characters of every line that is a fault is tried as a process name.
+    """
+    rules = _rules("")
+    assert len(rules) == len(LINES)
+    faults = {n: r for n, r in rules.items() if (r.given.status or r.code.status) == "fail"}
+    assert len(faults) >= 7
+    for name in faults:
+        text = LINES[name][0]
+        names = {text[i : i + 15] for i in range(max(1, len(text) - 14))}
+        for template in USERS_LINES:
+            for comm in names:
+                line = template.format(comm=comm)
+                hit = [n for n, r in faults.items() if not _USERS_OWN.match(line) and r.match.search(line)]
+                allowed = ["soft_lockup"] if "soft lockup - CPU#3" in template else []
+                assert hit == allowed, (line, hit)
+
+
+def test_a_kernel_that_died_in_part_is_a_fault_until_the_next_boot(plant: Plant, tmp_path: Path) -> None:
+    (tmp_path / "kmsg").write_text("")
+    tree = {"/proc/uptime": "9000.0 1.0", "/proc/sys/kernel/random/boot_id": "b\n"}
+    host = plant(tree | {"/proc/sys/kernel/tainted": f"{4096 + 128}\n"}, kmsg=tmp_path / "kmsg")
+    (found,) = kernel_events(host)
+    assert (found.code, found.status, found.blame) == ("kernel_oops", "fail", "node")
+
+
+@pytest.mark.parametrize("taint", ["0", "12289", "4097", "not a number", ""])
+def test_other_taints_are_none(plant: Plant, tmp_path: Path, taint: str) -> None:
+    """12289 = proprietary, out-of-tree, unsigned: every node with the NVIDIA driver."""
+    (tmp_path / "kmsg").write_text("")
+    tree = {"/proc/uptime": "9000.0 1.0", "/proc/sys/kernel/random/boot_id": "b\n"}
+    host = plant(tree | {"/proc/sys/kernel/tainted": taint}, kmsg=tmp_path / "kmsg")
+    assert list(kernel_events(host)) == []
+
+
+def test_a_log_that_cannot_be_read_is_said(plant: Plant, tmp_path: Path) -> None:
+    """E43: never taken for a log without trouble."""
+    host = plant({"/proc/uptime": "9000.0 1.0"}, kmsg=tmp_path / "none")
+    (found,) = run_check(CHECKS["kernel_events"], host).findings
+    assert (found.code, found.status, found.blame) == ("kernel_log_unreadable", "unknown", "self")
+
+
+def test_many_targets_are_bounded(log: Log) -> None:
+    log.write(*[f"nfs: server s{i}.example.org not responding, still trying" for i in range(4 * KEPT)])
+    assert len(log.found()) <= KEPT + 1
+
+
+def test_a_site_changes_single_values_and_turns_entries_off(plant: Plant, tmp_path: Path) -> None:
+    site = tmp_path / "policy.d"
+    site.mkdir()
+    (site / "a.toml").write_text(
+        'version = "site"\n[kernel.nvme_gone]\nstatus = "warn"\n[kernel.hard_lockup]\noff = true\n'
+        '[kernel.ours]\nmatch = "acme: card (?P<target>[0-9]+) is sad"\ncode = "kernel_trouble"\nmeans = "sad"\n'
+    )
+    log = Log(plant, tmp_path / "kmsg")
+    list(kernel_events(log.host, policy_dir=str(site)))
+    log.write(LINES["nvme_gone"][0], LINES["hard_lockup"][0], "acme: card 7 is sad")
+    found = {f.evidence["kind"]: f for f in kernel_events(log.host, policy_dir=str(site))}
+    assert set(found) == {"nvme_gone", "ours"}
+    assert (found["nvme_gone"].status, found["ours"].target) == ("warn", "7")
+    assert load_policy(site).origin["kernel.nvme_gone.status"].endswith("a.toml")
+
+
+@pytest.mark.parametrize(
+    "line", ['match = "("', 'clear = "[a"', 'blame = "self"', 'matches = "x"', 'at_least = "many"']
+)
+def test_a_wrong_entry_names_its_place(line: str) -> None:
+    with pytest.raises(PolicyError, match=r"kernel\.x"):
+        read_pack(f'version = "1"\n[kernel.x]\n{line}\n', "site.toml")
+
+
+def test_what_a_fault_leads_to(log: Log) -> None:
+    """A job that runs can bear it: drained, not refused; a file server's silence leads to nothing."""
+    log.write(LINES["nvme_gone"][0], LINES["memory_uncorrected"][0], LINES["nfs_silent"][0])
+    findings = run_check(CHECKS["kernel_events"], log.host).findings
+    at_prolog = decide(findings, shipped(), Context("prolog"))
+    assert at_prolog.wanted == "drain" and set(at_prolog.codes) == {"disk_gone", "hardware_error_uncorrected"}
