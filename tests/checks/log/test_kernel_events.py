@@ -167,10 +167,10 @@ def test_it_stands_for_its_time_and_no_longer(log: Log) -> None:
     assert log.found() == []
 
 
-def test_a_new_boot_ends_all(log: Log, tmp_path: Path) -> None:
+def test_a_new_boot_ends_all(log: Log) -> None:
     log.write(LINES["nvme_gone"][0])
     assert len(log.found()) == 1
-    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("boot-2\n")
+    log.host.path("/proc/sys/kernel/random/boot_id").write_text("boot-2\n")
     log.path.write_text("6,1,1000000,-;Linux version 6.8\n")
     assert log.found() == []
 
