@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -30,6 +32,8 @@ from daemon.plan import Instance, plan
 COSTS = ("passive", "active", "deep")
 START_LIMIT = 30.0
 MATCH_LIMIT = 5.0
+# After Ctrl-C the workers have so long to be let go; whoever is left then ends with this process.
+CLOSING = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def ask(config: Config, asked: Asked) -> Answer:
         zygote = Zygote.start(spec, ("daemon.identify",))
     except (OSError, RuntimeError) as error:
         raise Undecided(f"no worker can be started: {error}") from error
-    return asyncio.run(_ask(zygote, config, asked))
+    return asyncio.run(_unless_interrupted(_ask(zygote, config, asked)))
 
 
 def host_spec(config: Config, asked: Asked) -> HostSpec:
@@ -90,6 +94,21 @@ def host_spec(config: Config, asked: Asked) -> HostSpec:
 
 def _labelled(root: Path) -> bool:
     return root != Path("/") and os.path.lexists(root / LABEL)
+
+
+async def _unless_interrupted(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The answer; Ctrl-C ends the wait for it, also where asyncio.wait_for swallows a cancellation (Python < 3.12)."""
+    loop = asyncio.get_running_loop()
+    interrupted = asyncio.Event()
+    loop.add_signal_handler(signal.SIGINT, interrupted.set)
+    asking, waiting = asyncio.ensure_future(work), asyncio.ensure_future(interrupted.wait())
+    await asyncio.wait({asking, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if asking.done():
+        return asking.result()
+    asking.cancel()
+    await asyncio.wait({asking}, timeout=CLOSING)
+    raise click.Abort
 
 
 async def _ask(zygote: Zygote, config: Config, asked: Asked) -> Answer:

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,9 +21,9 @@ from api.store.migrate import upgrade
 from api.store.store import Store
 from api.store.views import TokenView
 from daemon.central import Central, CentralError
-from deploy.simcluster import processes
+from deploy.simcluster import ports, processes, waiting
 from deploy.simcluster.host import SimHost
-from deploy.simcluster.lab_ground import LabError, short_base
+from deploy.simcluster.lab_ground import short_base
 from deploy.simcluster.slurm_lab import SlurmLab, stop_at
 from slurm.hook.build import build
 
@@ -59,6 +58,7 @@ class SimCluster:
     hosts: dict[str, SimHost] = field(init=False, default_factory=dict)
     port: int = 0
     _own: dict[str, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
+    _holder: socket.socket | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.base = self.base.resolve()
@@ -89,7 +89,7 @@ class SimCluster:
         self.start_server()
         for name in self.lab.names:
             self.start_agent(name)
-        self.wait_for(self._all_healthy, 60.0, lambda: f"not every node is healthy: {self.verdicts()}")
+        self.wait_for(self._all_healthy, 120.0, lambda: f"not every node is healthy: {self.verdicts()}")
 
     def _prepare(self) -> None:
         self.base.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -113,8 +113,10 @@ class SimCluster:
         stop_at(self.base)
         for process in self._own.values():
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=5)
+                process.wait(timeout=30)
         self._own.clear()
+        if self._holder is not None:
+            self._holder.close()
 
     def remove(self) -> None:
         """Delete the files; only after stop()."""
@@ -139,13 +141,13 @@ class SimCluster:
             self._first_start(home)
         argv: list[str | Path] = [sys.executable, "-I", "-m", "daemon", "server", "--config", home / "server.toml"]
         self._spawn("server", argv, user=SERVER_USER)
-        self.wait_for(self._ready, 30.0, lambda: f"server is not ready; see {self.base}/log/server.log")
+        self.wait_for(self._ready, 60.0, lambda: f"server is not ready; see {self.base}/log/server.log")
 
     def _first_start(self, home: Path) -> None:
         home.mkdir(mode=0o750)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        # Held to the end: a restarted service must get its port back, whatever else this machine connects meanwhile.
+        (self._holder,) = ports.reserve(1)
+        self.port = ports.number(self._holder)
         (home / "port").write_text(str(self.port))
         text = (
             f'[server]\nhost = "127.0.0.1"\nport = {self.port}\ndb = "sqlite:///{home}/nodevet.db"\n'
@@ -173,7 +175,7 @@ class SimCluster:
     def kill_server(self) -> None:
         """Take the central service away at once."""
         processes.end([self._own["server"].pid], grace=0)
-        self._own.pop("server").wait(timeout=5)
+        self._own.pop("server").wait(timeout=30)
 
     def _ready(self) -> bool:
         try:
@@ -229,7 +231,7 @@ class SimCluster:
         """Take one agent away at once."""
         process = self._own.pop(f"agent-{name}")
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=5)
+        process.wait(timeout=30)
 
     # -- looking
 
@@ -245,14 +247,7 @@ class SimCluster:
 
     def wait_for(self, condition: Callable[[], bool], timeout: float, told: Callable[[], str]) -> float:
         """Ask until it holds and return the seconds it took; LabError after ``timeout`` seconds."""
-        started = time.monotonic()
-        while True:
-            with suppress(CentralError):
-                if condition():
-                    return time.monotonic() - started
-            if time.monotonic() - started > timeout:
-                raise LabError(f"{told()} (after {timeout:g} s)")
-            time.sleep(0.1)
+        return waiting.wait_for(condition, timeout, told, (waiting.CommandFailed, CentralError))
 
     def _spawn(self, name: str, argv: list[str | Path], user: str | None = None) -> None:
         log = self.base / "log" / f"{name}.log"

@@ -92,7 +92,7 @@ def of_lab(base: Path) -> set[int]:
 def end(pids: Iterable[int], *, grace: float = 5.0) -> set[int]:
     """TERM, then after ``grace`` seconds KILL; return what even that did not end (D state)."""
     left = {pid for pid in pids if pid > 1 and pid != os.getpid() and alive(pid)}
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 3.0)):
+    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 20.0)):
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from deploy.simcluster import lab_ground, processes, slurm_conf
+from deploy.simcluster import lab_ground, processes, slurm_conf, waiting
 from deploy.simcluster import ports as free_ports
 from deploy.simcluster.lab_ground import LabError
+from deploy.simcluster.waiting import CommandFailed
 
 
 class SlurmLab:
@@ -152,7 +153,7 @@ class SlurmLab:
         """End every process of the lab, stepds and tasks included, and free the ports; the files stay."""
         stop_at(self.base)
         for process in self._started.values():
-            process.wait(timeout=5)
+            process.wait(timeout=30)
         self._started.clear()
         for holder in self._reserved:
             holder.close()
@@ -163,22 +164,25 @@ class SlurmLab:
     def run(
         self, argv: Sequence[str], *, timeout: float = 30.0, check: bool = True, user: str | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command against this cluster, as ``user`` if given; raise LabError when it fails and ``check``."""
-        done = subprocess.run(
-            list(argv),
-            env=self.env,
-            cwd=self.base / "jobs",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            user=user,
-            group=None if user is None else processes.group_of(user),
-            extra_groups=None if user is None else [],
-        )
+        """Run a command against this cluster, as ``user`` if given; CommandFailed when it fails and ``check``."""
+        try:
+            done = subprocess.run(
+                list(argv),
+                env=self.env,
+                cwd=self.base / "jobs",
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+                user=user,
+                group=None if user is None else processes.group_of(user),
+                extra_groups=None if user is None else [],
+            )
+        except subprocess.TimeoutExpired as late:
+            raise CommandFailed(f"{' '.join(argv)} did not end in {timeout:g} s") from late
         if check and done.returncode != 0:
-            raise LabError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
+            raise CommandFailed(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
         return done
 
     def sbatch(self, *options: str, script: str = "exit 0", user: str | None = None) -> int:
@@ -223,11 +227,7 @@ class SlurmLab:
 
     def wait_for(self, condition: Callable[[], bool], timeout: float, told: Callable[[], str]) -> None:
         """Ask ``condition`` until it holds; raise LabError with ``told()`` after ``timeout`` seconds."""
-        deadline = time.monotonic() + timeout
-        while not condition():
-            if time.monotonic() > deadline:
-                raise LabError(f"{told()} (after {timeout:g} s)")
-            time.sleep(0.1)
+        waiting.wait_for(condition, timeout, told)
 
     # -- inside
 
@@ -236,7 +236,7 @@ class SlurmLab:
 
     def _spawn(self, daemon: str, argv: Sequence[str | Path], user: str | None = None) -> None:
         if before := self._started.get(daemon):
-            before.wait(timeout=10)  # reaps what was ended by process id
+            before.wait(timeout=30)  # reaps what was ended by process id
         log = self.base / "log" / f"{daemon}.stderr"
         self._started[daemon] = processes.spawn(argv, env=self.env, log=log, user=user)
 
@@ -252,7 +252,7 @@ class SlurmLab:
         probe = ["munge", "-n", "-S", f"{run}/munge.sock"]
         self.wait_for(
             lambda: self.run(probe, check=False).returncode == 0,
-            10,
+            30,
             lambda: f"munged does not answer; see {self.base}/log/munged.stderr",
         )
 

@@ -18,9 +18,11 @@ from daemon.agent.status import Status
 from daemon.central import CentralError
 from daemon.cli.local import get
 from daemon.cli.output import Refused, Unreachable
-from deploy.simcluster import processes
+from deploy.simcluster import processes, waiting
 from deploy.simcluster.cluster import SimCluster
 from deploy.simcluster.slurm_lab import SlurmLab
+
+NOT_YET = (waiting.CommandFailed, Unreachable, Refused, CentralError)
 
 
 @dataclass(slots=True)
@@ -42,15 +44,9 @@ class View:
     # -- waiting
 
     def wait(self, condition: Callable[[], bool], timeout: float, otherwise: str | Callable[[], str]) -> float:
-        """Wait until it holds; seconds. An agent or a service that is not there yet may come."""
-
-        def holds() -> bool:
-            with suppress(Unreachable, Refused, CentralError):
-                return condition()
-            return False
-
+        """Wait until it holds; seconds. An agent, a service or a slurmctld that is not there yet may come."""
         told = otherwise if callable(otherwise) else lambda: otherwise
-        return self.cluster.wait_for(holds, timeout, told)
+        return waiting.wait_for(condition, timeout, told, NOT_YET)
 
     def drained(self, node: str, timeout: float = 30.0) -> str:
         """Wait until a node is drained; its reason."""

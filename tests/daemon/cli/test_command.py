@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+from daemon.cli import asking
 from daemon.cli import main as command
 from daemon.cli.output import NotAllowed, Refused, Undecided, Unreachable
 from daemon.cli.verbs import LOCAL, register
@@ -107,6 +110,21 @@ def test_control_c_ends_without_a_traceback(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130 and "Traceback" not in errors
+
+
+def test_control_c_ends_the_wait_although_a_cancellation_got_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio.wait_for of Python 3.10 and 3.11 drops the one that comes in the moment of its answer."""
+    monkeypatch.setattr(asking, "CLOSING", 0.1)
+
+    async def deaf() -> asking.Answer:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await asyncio.sleep(60)
+        raise AssertionError("nobody waits so long")
+
+    with pytest.raises(click.Abort):
+        asyncio.run(asking._unless_interrupted(deaf()))
 
 
 def test_config_show_names_the_origin_of_each_value(tmp_path: Path) -> None:
