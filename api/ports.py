@@ -38,6 +38,33 @@ class DrainRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     state: str | None = None
     running_jobs: bool | None = None
+    operation: int | None = None
+
+
+class OperationNode(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operation did on one node; ``before``: what stood there, ``drain``: our record that it made or ended."""
+
+    node: str
+    outcome: str
+    why: str
+    before: str
+    drain: int | None = None
+
+
+class OperationView(msgspec.Struct, frozen=True, kw_only=True):
+    """One drain, resume or undo of a list of nodes; ``counts`` by outcome, ``items`` only where one is asked for."""
+
+    id: int
+    cluster: str
+    actor: str
+    verb: str
+    nodes: str
+    reason: str
+    at: datetime
+    undoes: int | None
+    undone_by: int | None
+    counts: dict[str, int]
+    items: tuple[OperationNode, ...] = ()
 
 
 class DrainView(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +181,20 @@ class DeskPort(Protocol):
 
     async def end_override(self, actor: str) -> bool:
         """Close the guard again; whether it was open."""
+        ...
+
+    async def undo(self, number: int | None, actor: str, *, dry_run: bool) -> list[DrainRow]:
+        """Undo an operation, by default the actor's last, where nodes still are as it left them; raises ValueError."""
+        ...
+
+    def operations(
+        self, since: datetime | None, actor: str | None, before: int | None, limit: int
+    ) -> list[OperationView]:
+        """Operations without their nodes, the newest first; reads the database."""
+        ...
+
+    def operation(self, number: int) -> OperationView | None:
+        """One operation with its nodes; reads the database."""
         ...
 
 

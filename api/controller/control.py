@@ -17,6 +17,7 @@ from api.controller.fates import Fates
 from api.controller.gate import Gates
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
+from api.controller.operations import OperationBook
 from api.controller.orders import new_order
 from api.controller.permits import Permits
 from api.controller.probation import Probation
@@ -67,6 +68,7 @@ class Controller:
             guard or GuardLimits(),
             QuietBook(database, settings.cluster),
             WordBook(database, settings.cluster),
+            OperationBook(database, settings.cluster),
         )
         self.core.view.clock = lambda: self.core.clock()
         self.leases = Leases(self.core)

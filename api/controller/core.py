@@ -15,6 +15,7 @@ import msgspec
 
 from api.controller.ground import Ground
 from api.controller.notices import Notices
+from api.controller.operations import OperationBook
 from api.controller.orders import Orders
 from api.controller.quiet import QuietBook, why_paused
 from api.controller.records import Records
@@ -95,6 +96,7 @@ class Core:
     guard: GuardLimits
     quiet: QuietBook
     words: WordBook
+    operations: OperationBook
     orders: Orders = field(default_factory=Orders)
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)

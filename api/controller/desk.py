@@ -1,10 +1,12 @@
-"""Where people overrule automation: risks accepted, contests cleared, the guard opened for a time."""
+"""Where people overrule automation and each other: risks accepted, contests cleared, the guard opened, undoing."""
 
 from __future__ import annotations
 
-from api.controller import opening, risk
+from datetime import datetime
+
+from api.controller import opening, risk, undo
 from api.controller.core import Core
-from api.ports import DrainRow, GuardView, OverrideView, RiskView
+from api.ports import DrainRow, GuardView, OperationView, OverrideView, RiskView
 
 
 class Desk:
@@ -40,3 +42,17 @@ class Desk:
     def risk(self, cluster: str, node: str) -> str:
         """Whose word has this node used in spite of a fault, and until when."""
         return self._core.risk(node) if cluster == self._core.cluster else ""
+
+    async def undo(self, number: int | None, actor: str, *, dry_run: bool) -> list[DrainRow]:
+        """Undo an operation, by default the actor's last, where nodes still are as it left them."""
+        return await undo.undo(self._core, number, actor, dry_run=dry_run)
+
+    def operations(
+        self, since: datetime | None, actor: str | None, before: int | None, limit: int
+    ) -> list[OperationView]:
+        """Operations without their nodes, the newest first; reads the database."""
+        return self._core.operations.listing(since, actor, before, limit)
+
+    def operation(self, number: int) -> OperationView | None:
+        """One operation with its nodes; reads the database."""
+        return self._core.operations.one(number)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import msgspec
+
 from api.controller.automatic import AUTOMATIC
 from api.controller.core import Core
 from api.controller.fleet import fleet
@@ -15,9 +17,9 @@ from api.ports import DrainRow, DrainView
 from checks.judge.guard import Tally
 from checks.wire import clean
 from slurm.errors import SlurmError
-from slurm.hostlist import expand
 from slurm.ownership import Result, drain_if_free
 from slurm.reason import Owner, compose_person, owner_of, parse
+from slurm.select import select
 from slurm.state import NodeState
 
 PERSON = "person-through-us"
@@ -29,7 +31,8 @@ async def preview(core: Core, nodes: str, verb: Verb) -> list[DrainRow]:
     """What the verb would do to each node, with the guard's opinion of a drain; nothing is changed."""
     await core.view.refresh()
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
-    return await asyncio.to_thread(_previewed, core, expand(nodes, limit=NODES_LIMIT), verb, opened)
+    names = select(nodes, core.view.states, limit=NODES_LIMIT)
+    return await asyncio.to_thread(_previewed, core, names, verb, opened)
 
 
 def _previewed(core: Core, names: Sequence[str], verb: Verb, opened: Mapping[str, DrainRecord]) -> list[DrainRow]:
@@ -78,7 +81,12 @@ def _foreign(state: NodeState, record: DrainRecord | None) -> str:
 
 
 def row(
-    core: Core, name: str, outcome: Literal["planned", "done", "refused", "unchanged", "failed"], why: str
+    core: Core,
+    name: str,
+    outcome: Literal["planned", "done", "refused", "unchanged", "failed"],
+    why: str,
+    *,
+    operation: int | None = None,
 ) -> DrainRow:
     """What became of one node, with what Slurm holds about it."""
     state = core.view.states.get(name)
@@ -92,25 +100,31 @@ def row(
         reason=state.active_reason.text if state and state.active_reason else "",
         state=str(state) if state else None,
         running_jobs=state.running_jobs if state else None,
+        operation=operation,
     )
 
 
 async def drain(core: Core, nodes: str, reason: str, actor: str) -> list[DrainRow]:
     """Drain every free node of the list under the person's own words."""
     await core.view.refresh()
-    names = expand(nodes, limit=NODES_LIMIT)
+    names = select(nodes, core.view.states, limit=NODES_LIMIT)
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
+    number = await asyncio.to_thread(core.operations.begin, "drain", nodes, reason, actor, core.clock())
     rows = []
     for name in names:
         made = plan(core, name, "drain", opened.get(name))
         if made.outcome == "planned":
-            made = await _drain_one(core, name, reason, actor, opened.get(name))
-        rows.append(made)
+            made = await drain_one(core, name, reason, actor, opened.get(name), number)
+        rows.append(msgspec.structs.replace(made, operation=number))
+    await asyncio.to_thread(core.operations.finish, number, rows)
     await core.view.refresh()
     return rows
 
 
-async def _drain_one(core: Core, name: str, reason: str, actor: str, former: DrainRecord | None) -> DrainRow:
+async def drain_one(
+    core: Core, name: str, reason: str, actor: str, former: DrainRecord | None, operation: int
+) -> DrainRow:
+    """Drain one node for a person as a part of an operation."""
     token = new_token()
     # Taken over from us, the fault is still what the node must be free of before it goes back.
     checks = former.checks if former is not None else ()
@@ -127,50 +141,64 @@ async def _drain_one(core: Core, name: str, reason: str, actor: str, former: Dra
     )
     async with core.node_locks[name]:
         record = await asyncio.to_thread(core.records.intend, new, core.clock())
+        await asyncio.to_thread(core.operations.touches, operation, name, record.id, core.view.states.get(name))
         try:
             outcome = await core.view.call(drain_if_free, core.view.backend, name, record.reason)
         except (SlurmError, TimeoutError) as error:
-            return row(core, name, "failed", str(error))
+            return row(core, name, "failed", str(error), operation=operation)
         done = outcome.result is Result.WRITTEN
         if done:
             await asyncio.to_thread(core.records.written, record, core.clock(), "written")
         else:
             await asyncio.to_thread(core.records.change, record, core.clock(), state="failed", why=outcome.detail)
     await asyncio.to_thread(core.audit, "drain" if done else "drain not written", name, record.reason, actor=actor)
-    return row(core, name, "done" if done else "unchanged", "drained" if done else outcome.detail)
+    said = "drained" if done else outcome.detail
+    return row(core, name, "done" if done else "unchanged", said, operation=operation)
 
 
 async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: bool) -> list[DrainRow]:
     """Give nodes of ours back: after verification, or at once with ``verify`` off and ``force`` said aloud."""
     await core.view.refresh()
+    names = select(nodes, core.view.states, limit=NODES_LIMIT)
     opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
+    asked = "verified first" if verify else "without verification"
+    number = await asyncio.to_thread(core.operations.begin, "resume", nodes, asked, actor, core.clock())
     rows = []
-    for name in expand(nodes, limit=NODES_LIMIT):
-        made = plan(core, name, "resume", opened.get(name))
-        record = opened.get(name)
-        if made.outcome != "planned" or record is None:
-            rows.append(made)
-        elif not verify:
-            rows.append(await resume_now(core, record, actor, force))
-        else:
-            await asyncio.to_thread(
-                core.records.change, record, core.clock(), resume_by=actor, order_id=None, order_at=None, rounds=0
-            )
-            await asyncio.to_thread(core.audit, "resume asked", name, "verification first", actor=actor)
-            rows.append(row(core, name, "planned", "verification ordered; resumed when it is clean"))
+    for name in names:
+        made, record = plan(core, name, "resume", opened.get(name)), opened.get(name)
+        if made.outcome == "planned" and record is not None:
+            await asyncio.to_thread(core.operations.touches, number, name, record.id, core.view.states.get(name))
+            if verify:
+                made = await asyncio.to_thread(_ask, core, record, actor)
+            else:
+                made = await resume_now(core, record, actor, force)
+        rows.append(msgspec.structs.replace(made, operation=number))
+    await asyncio.to_thread(core.operations.finish, number, rows)
     return rows
 
 
-async def resume_now(core: Core, record: DrainRecord, actor: str, force: bool) -> DrainRow:
+def _ask(core: Core, record: DrainRecord, actor: str) -> DrainRow:
+    core.records.change(record, core.clock(), resume_by=actor, order_id=None, order_at=None, rounds=0)
+    core.audit("resume asked", record.node, "verification first", actor=actor)
+    return row(core, record.node, "planned", "verification ordered; resumed when it is clean")
+
+
+async def resume_now(
+    core: Core,
+    record: DrainRecord,
+    actor: str,
+    force: bool,
+    *,
+    why: str = "resumed without verification",
+    operation: int | None = None,
+) -> DrainRow:
     """Give a node back without a verification; a drain for a fault only by ``force``."""
     if record.owner == AUTOMATIC and not force:
         return row(core, record.node, "refused", "drained for a fault: resume without verification needs force")
     record = await asyncio.to_thread(core.records.change, record, core.clock(), resume_by=actor)
-    done = await give_back(core, record, "resumed without verification", actor=actor, verified=False)
+    done = await give_back(core, record, why, actor=actor, verified=False)
     await core.view.refresh()
-    return row(
-        core, record.node, "done" if done else "failed", "resumed without verification" if done else "not resumed"
-    )
+    return row(core, record.node, "done" if done else "failed", why if done else "not resumed", operation=operation)
 
 
 def drain_views(core: Core) -> list[DrainView]:

@@ -108,6 +108,12 @@ class Records:
         with self._db.read() as connection:
             return [_record(row) for row in connection.execute(query).mappings()]
 
+    def one(self, number: int) -> DrainRecord | None:
+        """The record with this number."""
+        with self._db.read() as connection:
+            row = connection.execute(select(drains).where(drains.c.id == number)).mappings().first()
+            return _record(row) if row else None
+
     def last(self, cluster: str, node: str) -> DrainRecord | None:
         """The newest record of a node, open or closed."""
         query = select(drains).where(drains.c.cluster == cluster, drains.c.node == node)

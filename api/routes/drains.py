@@ -12,7 +12,7 @@ from api.ports import DrainView
 from api.routes.deps import ControllerDep, Drainer, StoreDep, Viewer
 from api.routes.fleet import NODES_AT_ONCE
 from api.routes.shapes import DrainBody, DrainRows, Page, PreviewBody, ResumeBody, answers, body, reply
-from slurm.hostlist import expand
+from slurm.select import written
 
 router = APIRouter(tags=["drains"])
 
@@ -28,7 +28,7 @@ async def preview(
     controller: ControllerDep, _: Drainer, wanted: Annotated[PreviewBody, Depends(body(PreviewBody))]
 ) -> Response:
     """What a drain or resume would do, node by node; nothing is changed."""
-    expand(wanted.nodes, limit=NODES_AT_ONCE)
+    written(wanted.nodes, limit=NODES_AT_ONCE)
     return reply(DrainRows(items=await controller.preview(wanted.nodes, wanted.verb)))
 
 
@@ -37,9 +37,9 @@ async def drain(
     controller: ControllerDep, store: StoreDep, who: Drainer, wanted: Annotated[DrainBody, Depends(body(DrainBody))]
 ) -> Response:
     """Drain for a person; never over a reason of somebody else."""
-    expand(wanted.nodes, limit=NODES_AT_ONCE)
+    written(wanted.nodes, limit=NODES_AT_ONCE)
     await asyncio.to_thread(store.audit, who.name, "drain asked", wanted.nodes, wanted.reason)
-    return reply(DrainRows(items=await controller.drain(wanted.nodes, wanted.reason, who.name)))
+    return reply(DrainRows.of(await controller.drain(wanted.nodes, wanted.reason, who.name)))
 
 
 @router.post("/drains/resume", **answers(DrainRows, takes=ResumeBody))
@@ -47,8 +47,8 @@ async def resume(
     controller: ControllerDep, store: StoreDep, who: Drainer, wanted: Annotated[ResumeBody, Depends(body(ResumeBody))]
 ) -> Response:
     """Give nodes back; verified first, unless a person says otherwise."""
-    expand(wanted.nodes, limit=NODES_AT_ONCE)
+    written(wanted.nodes, limit=NODES_AT_ONCE)
     how = f"verify={wanted.verify} force={wanted.force}"
     await asyncio.to_thread(store.audit, who.name, "resume asked", wanted.nodes, how)
     rows = await controller.resume(wanted.nodes, who.name, verify=wanted.verify, force=wanted.force)
-    return reply(DrainRows(items=rows))
+    return reply(DrainRows.of(rows))

@@ -63,6 +63,13 @@ class ResumeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     force: bool = False
 
 
+class UndoBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Undo an operation, by default the asker's last; ``dry_run``: only say what that would do."""
+
+    operation: RowId | None = None
+    dry_run: bool = False
+
+
 class CheckBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask an agent to check again; no names = all checks."""
 
@@ -83,9 +90,15 @@ class TokenMade(TokenView, frozen=True, kw_only=True):
 
 
 class DrainRows(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done, or would be, node by node."""
+    """What was done, or would be, node by node; ``operation``: the number by which it can be undone."""
 
     items: list[DrainRow]
+    operation: int | None = None
+
+    @classmethod
+    def of(cls, rows: list[DrainRow]) -> DrainRows:
+        """The rows with the operation that they belong to."""
+        return cls(items=rows, operation=next((r.operation for r in rows if r.operation is not None), None))
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+import api.controller.operation_tables
 import api.controller.tables
 import api.store.job_tables
 import api.store.tables  # noqa: F401 - all put their tables on the metadata

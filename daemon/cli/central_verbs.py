@@ -14,6 +14,8 @@ CENTRAL = {
     "drains": ("daemon.cli.drains:drains", "Every drain in force: owner, reason, way out."),
     "drain": ("daemon.cli.drains:drain", "Take nodes out of service."),
     "resume": ("daemon.cli.drains:resume", "Give nodes back, verified first."),
+    "undo": ("daemon.cli.undo:undo", "Take back a drain or resume of a list of nodes."),
+    "operations": ("daemon.cli.undo:operations", "Who drained, resumed or undid which nodes."),
     "pause": ("daemon.cli.rest:pause", "Keep hands off nodes for a time."),
     "ready": ("daemon.cli.rest:ready", "End a pause or a maintenance, and verify."),
     "silence": ("daemon.cli.rest:silence", "Have findings lead to nothing for a time."),

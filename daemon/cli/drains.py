@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import click
 
+from daemon.cli.nodelist import node_list
 from daemon.cli.output import Refused, json_option, print_json, table
 from daemon.cli.service import Row, age, cell, every, service, service_options
 
@@ -51,37 +52,55 @@ def drains(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
 
 
 @click.command()
-@click.argument("hostlist")
-@click.argument("reason")
+@click.argument("hostlist", required=False)
+@click.argument("reason", required=False)
+@click.option("--from-file", metavar="FILE", help="Read the nodes from FILE; then REASON is the only argument.")
 @click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @service_options
 @click.pass_context
 def drain(
-    ctx: click.Context, /, hostlist: str, reason: str, dry_run: bool, yes: bool, as_json: bool, **where: str | None
+    ctx: click.Context,
+    /,
+    hostlist: str | None,
+    reason: str | None,
+    from_file: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **where: str | None,
 ) -> None:
     """Take nodes out of service for REASON; running jobs end by themselves.
 
-    A node that is out of service already keeps its reason. A drain made here is never resumed automatically.
+    HOSTLIST may also name @partition and @feature=NAME; - reads names from standard input. A node that is out of
+    service already keeps its reason. A drain made here is never resumed automatically; nodevet undo takes it back.
 
     \b
     Examples:
       nodevet drain gpu017 "fan 3 is noisy, ticket 4711"
-      nodevet drain gpu[001-032] "firmware update" --dry-run
+      nodevet drain gpu[001-032],@debug "firmware update" --dry-run
+      nodevet drain --from-file rack7.txt "cooling" --yes
+      nodevet nodes --had gpu_lost --since 30d --names | nodevet drain - "GPU inspection" --yes
     """
-    if not reason.strip():
+    if from_file is not None and reason is None:
+        hostlist, reason = None, hostlist
+    nodes = node_list(hostlist, from_file)
+    if not reason or not reason.strip():
         raise click.UsageError("reason is empty: say why, for whoever reads sinfo -R")
+    number = None
     with service(ctx, **where) as client:
-        rows = _rows(client.post("drains/preview", {"nodes": hostlist, "verb": "drain"}, dict[str, object]))
+        rows = items_of(client.post("drains/preview", {"nodes": nodes, "verb": "drain"}, dict[str, object]))
         if not dry_run:
-            _agree(rows, "drain", yes)
-            rows = _rows(client.post("drains", {"nodes": hostlist, "reason": reason}, dict[str, object]))
-    show_rows(rows, as_json)
+            agree(rows, "drain", yes)
+            answer = client.post("drains", {"nodes": nodes, "reason": reason}, dict[str, object])
+            rows, number = items_of(answer), answer.get("operation")
+    show_rows(rows, as_json, number)
 
 
 @click.command()
-@click.argument("hostlist")
+@click.argument("hostlist", required=False)
+@click.option("--from-file", metavar="FILE", help="Read the nodes from FILE.")
 @click.option("--no-verify", is_flag=True, help="Give back at once, without a verification.")
 @click.option("--force", is_flag=True, help="With --no-verify: also a node that was drained for a fault.")
 @click.option("--accept-risk", is_flag=True, help="Use the nodes as they are: what is known of them drains nothing.")
@@ -95,7 +114,8 @@ def drain(
 def resume(
     ctx: click.Context,
     /,
-    hostlist: str,
+    hostlist: str | None,
+    from_file: str | None,
     no_verify: bool,
     force: bool,
     dry_run: bool,
@@ -114,15 +134,18 @@ def resume(
       nodevet resume gpu[001-032] --dry-run
       nodevet resume gpu017 --accept-risk --for 4h --reason "CPU jobs only tonight"
     """
-    path, asked = "drains/resume", {"nodes": hostlist, "verify": not no_verify, "force": force}
+    nodes = node_list(hostlist, from_file)
+    path, asked = "drains/resume", {"nodes": nodes, "verify": not no_verify, "force": force}
     if _risk(more):
-        path, asked = "risks", {"nodes": hostlist, "seconds": more["seconds"], "reason": more["reason"]}
+        path, asked = "risks", {"nodes": nodes, "seconds": more["seconds"], "reason": more["reason"]}
     with service(ctx, **{k: v for k, v in more.items() if isinstance(v, str)}) as client:
-        rows = _rows(client.post("drains/preview", {"nodes": hostlist, "verb": "resume"}, dict[str, object]))
+        rows = items_of(client.post("drains/preview", {"nodes": nodes, "verb": "resume"}, dict[str, object]))
+        number = None
         if not dry_run:
-            _agree(rows, "resume", yes)
-            rows = _rows(client.post(path, asked, dict[str, object]))
-    show_rows(rows, as_json)
+            agree(rows, "resume", yes)
+            answer = client.post(path, asked, dict[str, object])
+            rows, number = items_of(answer), answer.get("operation")
+    show_rows(rows, as_json, number)
 
 
 def _risk(options: Mapping[str, object]) -> bool:
@@ -135,12 +158,13 @@ def _risk(options: Mapping[str, object]) -> bool:
     return accept
 
 
-def _rows(answer: Row) -> list[Row]:
+def items_of(answer: Row) -> list[Row]:
+    """The rows of an answer."""
     items = answer.get("items")
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _agree(rows: list[Row], verb: str, yes: bool) -> None:
+def agree(rows: list[Row], verb: str, yes: bool) -> None:
     """Ask before many nodes are touched: the number is typed, so that a slip of the finger does nothing."""
     count = sum(r.get("outcome") == "planned" for r in rows)
     if yes or count <= CONFIRM_ABOVE:
@@ -152,13 +176,15 @@ def _agree(rows: list[Row], verb: str, yes: bool) -> None:
         raise Refused("nothing was changed")
 
 
-def show_rows(rows: list[Row], as_json: bool) -> None:
+def show_rows(rows: list[Row], as_json: bool, operation: object = None) -> None:
     """Print what became of each node; a refusal among them makes the exit code 1."""
     if as_json:
-        print_json({"items": rows})
+        print_json({"items": rows, "operation": operation})
     else:
         shown = [(cell(r, "node"), cell(r, "outcome"), cell(r, "state"), cell(r, "why", 110)) for r in rows]
         table(("NODE", "OUTCOME", "SLURM", "WHY"), shown)
+        if operation is not None:
+            click.echo(f"operation {operation}")
     bad = [r for r in rows if r.get("outcome") in NOT_DONE]
     if bad:
         raise Refused(f"{len(bad)} of {len(rows)} nodes were not changed")

@@ -11,6 +11,7 @@ from api.ports import (
     DrainRow,
     DrainView,
     GuardView,
+    OperationView,
     OrderKind,
     OverrideView,
     PauseView,
@@ -41,6 +42,18 @@ from slurm.hostlist import expand
 from slurm.state import NodeState
 
 T0 = datetime(2026, 12, 1, 9, 0, tzinfo=timezone.utc)
+OPERATION = OperationView(
+    id=1,
+    cluster="c",
+    actor="ann",
+    verb="drain",
+    nodes="n1",
+    reason="fan",
+    at=T0,
+    undoes=None,
+    undone_by=None,
+    counts={},
+)
 
 
 class FakeDesk:
@@ -79,6 +92,20 @@ class FakeDesk:
     async def end_override(self, actor: str) -> bool:
         self.said.append(("end", actor))
         return True
+
+    async def undo(self, number: int | None, actor: str, *, dry_run: bool) -> list[DrainRow]:
+        if number is not None and number > 1:
+            raise ValueError(f"no operation {number}")
+        self.said.append(("undo", number, actor, dry_run))
+        return [DrainRow(cluster="c", node="n1", outcome="done", operation=2)]
+
+    def operations(
+        self, since: datetime | None, actor: str | None, before: int | None, limit: int
+    ) -> list[OperationView]:
+        return [OPERATION]
+
+    def operation(self, number: int) -> OperationView | None:
+        return OPERATION if number == 1 else None
 
 
 class FakeController:
