@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from api.operation import OperationView
 from checks.wire import (
     GateAnswer,
     GateRequest,
@@ -39,32 +40,6 @@ class DrainRow(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     running_jobs: bool | None = None
     operation: int | None = None
-
-
-class OperationNode(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operation did on one node; ``before``: what stood there, ``drain``: our record that it made or ended."""
-
-    node: str
-    outcome: str
-    why: str
-    before: str
-    drain: int | None = None
-
-
-class OperationView(msgspec.Struct, frozen=True, kw_only=True):
-    """One drain, resume or undo of a list of nodes; ``counts`` by outcome, ``items`` only where one is asked for."""
-
-    id: int
-    cluster: str
-    actor: str
-    verb: str
-    nodes: str
-    reason: str
-    at: datetime
-    undoes: int | None
-    undone_by: int | None
-    counts: dict[str, int]
-    items: tuple[OperationNode, ...] = ()
 
 
 class DrainView(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.desk import Desk
 from api.controller.fates import Fates
 from api.controller.gate import Gates
+from api.controller.journal import Journal
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
 from api.controller.operations import OperationBook
@@ -78,6 +79,7 @@ class Controller:
         self.errors = PrologErrors(self.core)
         self.right = DrainRight(self.core)
         self.fates = Fates(self.core, database)
+        self.journal = Journal(self.core, database)
         self.gates = Gates(self._alive, self._running)
         self._wake = asyncio.Event()
         self._read_at = float("-inf")
@@ -248,6 +250,7 @@ class Controller:
             self.errors.explain,
             self.right.prove,
             self.fates.look,
+            self.journal.watch,
             partial(self.leases.hand_out, self._alive_nodes()),
         ):
             well &= await self.core.spare("", step())

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from api.controller import opening, risk, undo
 from api.controller.core import Core
-from api.ports import DrainRow, GuardView, OperationView, OverrideView, RiskView
+from api.operation import OperationView
+from api.ports import DrainRow, GuardView, OverrideView, RiskView
 
 
 class Desk:

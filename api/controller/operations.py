@@ -9,7 +9,8 @@ from typing import Literal
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
 from api.controller.operation_tables import operation_nodes, operations
-from api.ports import DrainRow, OperationNode, OperationView
+from api.operation import OperationNode, OperationView
+from api.ports import DrainRow
 from api.store.database import Database
 from checks.wire import clean
 from slurm.reason import one_line

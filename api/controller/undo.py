@@ -9,7 +9,8 @@ from typing import Literal
 from api.controller.core import Core
 from api.controller.drain_record import DrainRecord
 from api.controller.people import PERSON, drain_one, resume_now, row
-from api.ports import DrainRow, OperationNode, OperationView
+from api.operation import OperationNode, OperationView
+from api.ports import DrainRow
 from slurm.reason import PREFIX, owner_of, parse
 
 Way = Literal["resume", "drain", "call off"]

@@ -6,6 +6,7 @@ import msgspec
 
 from api.ports import ControllerPort
 from api.routes.shapes import Coverage, NodeDetail
+from api.store.past_views import PastFilter
 from api.store.store import Store
 from api.store.views import NodeFilter, NodeView
 from checks.wire import Verdict
@@ -38,10 +39,12 @@ def powered_down(controller: ControllerPort) -> int:
     return sum(not s.flags.isdisjoint(_POWERED_DOWN) for s in controller.slurm_states().values())
 
 
-def node_filter(verdict: Verdict | None, q: str, nodes: str | None, cluster: str | None) -> NodeFilter:
+def node_filter(
+    verdict: Verdict | None, q: str, nodes: str | None, cluster: str | None, past: PastFilter | None = None
+) -> NodeFilter:
     """The filter that the query's words mean; a host list is refused beyond 20,000 names."""
     names = frozenset(expand(nodes, limit=NODES_AT_ONCE)) if nodes else None
-    return NodeFilter(verdict=verdict, text=q, cluster=cluster, names=names)
+    return NodeFilter(verdict=verdict, text=q, cluster=cluster, names=names, past=past)
 
 
 def detail(store: Store, controller: ControllerPort, cluster: str, node: str) -> NodeDetail | None:

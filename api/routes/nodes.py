@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from api.problems import Absent
-from api.routes.deps import ControllerDep, Cursor, Limit, Name, Orderer, StoreDep, Viewer
+from api.routes.deps import ControllerDep, Cursor, Limit, Name, Orderer, StoreDep, Viewer, Window
 from api.routes.fleet import detail, node_filter, with_slurm
 from api.routes.shapes import (
     CheckBody,
@@ -21,6 +22,8 @@ from api.routes.shapes import (
     reply,
     row_cursor,
 )
+from api.store.past_views import PastFilter, TimelineItem
+from api.store.store import utc_now
 from api.store.views import ChangeView, FindingView, NodeFilter, NodeView, ReportView
 from checks.wire import Finding, Order, Status, Verdict
 
@@ -33,13 +36,26 @@ def known_node(cluster: Name, node: Name, store: StoreDep, _: Orderer) -> None:
         raise Absent(f"no node {node} in cluster {cluster}")
 
 
+def _past(
+    had: Annotated[str | None, Query(max_length=64)] = None,
+    part: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
+    driver: Annotated[str | None, Query(max_length=64)] = None,
+    drained: Annotated[int | None, Query(ge=1, le=10_000)] = None,
+    rebooted: Annotated[int | None, Query(ge=1, le=10_000)] = None,
+    since: Window = None,
+) -> PastFilter:
+    begin = None if since is None else utc_now() - timedelta(seconds=since)
+    return PastFilter(since=begin, had=had, part=part, driver=driver, drained=drained, rebooted=rebooted)
+
+
 def _wanted(
+    past: Annotated[PastFilter, Depends(_past)],
     verdict: Verdict | None = None,
     q: Annotated[str, Query(max_length=200)] = "",
     nodes: Annotated[str | None, Query(max_length=60_000)] = None,
     cluster: Annotated[str | None, Query(max_length=128)] = None,
 ) -> NodeFilter:
-    return node_filter(verdict, q, nodes, cluster)
+    return node_filter(verdict, q, nodes, cluster, None if past.empty else past)
 
 
 @router.get("/nodes", **answers(Page[NodeView]))
@@ -84,6 +100,22 @@ def node_changes(
 ) -> Response:
     """The node's history, the newest first."""
     return paged(store.changes(cluster, node, row_cursor(cursor), limit), limit, lambda c: c.id)
+
+
+@router.get("/nodes/{cluster}/{node}/timeline", **answers(Page[TimelineItem]))
+def node_timeline(
+    cluster: Name,
+    node: Name,
+    store: StoreDep,
+    _: Viewer,
+    since: Window = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Response:
+    """Everything that happened on the node, the newest first; ``since``: seconds back from now."""
+    begin = None if since is None else utc_now() - timedelta(seconds=since)
+    rows = store.timeline(cluster, node, begin, from_cursor(cursor, datetime), limit)
+    return paged(rows, limit, lambda item: item.at)
 
 
 @router.post("/nodes/{cluster}/{node}/check", status_code=202, **answers(Order, status=202, takes=CheckBody))

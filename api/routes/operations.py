@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from api.ports import OperationView
+from api.operation import OperationView
 from api.problems import Absent, Problem
 from api.routes.deps import ControllerDep, Cursor, Drainer, Limit, RowId, Viewer, Window
 from api.routes.shapes import DrainRows, Page, UndoBody, answers, body, paged, reply, row_cursor

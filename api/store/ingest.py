@@ -11,8 +11,9 @@ from sqlalchemy import Connection, insert, select, update
 from api.store.attribution import attribute
 from api.store.current import Current, changed, read_current, replace, write_changes, write_current
 from api.store.incidents import follow
+from api.store.past import note
 from api.store.starts import record
-from api.store.status import from_findings, from_report, read_status, record_inventory, write_status
+from api.store.status import facts_of, from_findings, from_report, read_status, record_inventory, write_status
 from api.store.tables import agents, reports
 from api.store.views import Stored
 from checks.judge.policy import Policy
@@ -80,6 +81,7 @@ def _apply(
     if not timely:
         write_status(connection, batch.cluster, batch.node, now, {})
         return
+    note(connection, (status.boot_id, facts_of(status.facts)) if status else None, timely, now)
     before = read_current(connection, batch.cluster, batch.node)
     after, named = _replay(connection, before, timely, now)
     write_current(connection, batch.cluster, batch.node, named, after)

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Table, delete, select
 
 from api.store.database import Database
 from api.store.job_tables import attributions, starts
+from api.store.past_tables import node_events
 from api.store.tables import agents, changes, incident_notes, incidents, job_facts, reports
 
 CHUNK = 500
@@ -22,6 +23,7 @@ def prune(database: Database, now: datetime, days: float) -> int:
     gone += _delete(database, changes, changes.c.at < before)
     gone += _delete(database, starts, starts.c.at < before)
     gone += _delete(database, attributions, attributions.c.at < before)
+    gone += _delete(database, node_events, node_events.c.at < before)
     gone += _delete(database, incident_notes, notes)
     gone += _delete(database, incidents, old)
     with database.begin() as connection:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select, tuple_
 
 from api.store.current import finding_of
+from api.store.past import matching
 from api.store.status import STALE_AFTER, facts_of
 from api.store.tables import changes, findings, node_status
 from api.store.views import ChangeView, FindingView, NodeFilter, NodeRow, NodeView
 from checks.wire import Finding, Status, Verdict
+
+EVER = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
 def node_rows(connection: Connection) -> list[NodeRow]:
@@ -43,12 +46,15 @@ def nodes(
     if after is not None:
         query = query.where(tuple_(node_status.c.cluster, node_status.c.node) > tuple_(*after))
     query = query.order_by(node_status.c.cluster, node_status.c.node)
-    if wanted.names is None:
+    past = None
+    if wanted.past is not None and not wanted.past.empty:
+        past = matching(connection, wanted.past, wanted.past.since or EVER)
+    if wanted.names is None and past is None:
         return [node_view(r, now) for r in connection.execute(query.limit(limit))]
     # A list of names may be longer than a statement may have parameters, so the names are matched here.
     found: list[NodeView] = []
     for row in connection.execute(query):
-        if row.node in wanted.names:
+        if (wanted.names is None or row.node in wanted.names) and (past is None or (row.cluster, row.node) in past):
             found.append(node_view(row, now))
         if len(found) == limit:
             break

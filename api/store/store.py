@@ -21,9 +21,11 @@ from api.store import (
     reading,
     retire,
     status,
+    timeline,
     tokens,
 )
 from api.store.database import Database
+from api.store.past_views import TimelineItem
 from api.store.views import (
     AttributionView,
     AuditView,
@@ -142,6 +144,13 @@ class Store:
         """The node's history, the newest first."""
         with self.database.read() as connection:
             return reading.history(connection, cluster, node, before, limit)
+
+    def timeline(
+        self, cluster: str, node: str, since: datetime | None = None, until: datetime | None = None, limit: int = 100
+    ) -> list[TimelineItem]:
+        """What happened on one node, the newest first."""
+        with self.database.read() as connection:
+            return timeline.timeline(connection, cluster, node, since, until, limit)
 
     def verdict_counts(self, now: datetime | None = None) -> dict[tuple[str, Verdict], int]:
         """Nodes by (cluster, verdict)."""

@@ -97,6 +97,7 @@ changes = Table(
     Column("observed_at", UtcTime),
     Column("at", UtcTime, nullable=False),
     Index("ix_changes_cluster_node_id", "cluster", "node", "id"),
+    Index("ix_changes_code_at", "code", "at"),
 )
 
 reports = Table(

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from api.store.past_views import PastFilter
 from checks.wire import Decision, Finding, JobAttempt, NodeFacts, Occasion, Report, Verdict
 
 Freshness = Literal["fresh", "stale", "none"]
@@ -270,6 +271,7 @@ class NodeFilter(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     cluster: str | None = None
     names: frozenset[str] | None = None
+    past: PastFilter | None = None
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,10 @@ import click
 
 from daemon.cli.jobs import print_began
 from daemon.cli.output import json_option, paint, print_json, table
+from daemon.cli.rest import duration
 from daemon.cli.service import Row, age, cell, cluster_of, every, service, service_options
 
+PAST = ("had", "part", "driver", "drained", "rebooted")
 VERDICTS = click.Choice(["healthy", "degraded", "faulty", "unknown"])
 
 
@@ -18,6 +20,15 @@ VERDICTS = click.Choice(["healthy", "degraded", "faulty", "unknown"])
 @click.option("--verdict", type=VERDICTS, help="Only nodes with this verdict.")
 @click.option("--cluster", help="Only this cluster.")
 @click.option("--search", "q", default="", help="Words in name, summary or reason.")
+@click.option("--had", metavar="CODE", help="Only nodes where CODE was seen (with --since: lately, or still is).")
+@click.option("--part", metavar="SERIAL", help="Only nodes in which this GPU was ever seen: UUID, or its beginning.")
+@click.option("--driver", metavar="VERSION", help="Only nodes that run this driver, or ran it since.")
+@click.option("--drained", metavar="N", type=click.IntRange(min=1), help="Only nodes out of service N times or more.")
+@click.option(
+    "--rebooted", metavar="N", type=click.IntRange(min=1), help="Only nodes that came up anew N times or more."
+)
+@click.option("--since", metavar="TIME", callback=duration, help="What the last TIME brought, such as 24h or 30d.")
+@click.option("--names", is_flag=True, help="Print names only, one a line, as nodevet drain - reads them.")
 @json_option
 @service_options
 @click.pass_context
@@ -28,21 +39,42 @@ def nodes(
     verdict: str | None,
     cluster: str | None,
     q: str,
+    since: float | None,
+    names: bool,
     as_json: bool,
-    **where: str | None,
+    **more: str | int | None,
 ) -> None:
-    """List nodes with their verdict, Slurm state and what is wrong.
+    """List nodes with their verdict, Slurm state and what is wrong, all of them or those with a certain past.
 
     \b
     Examples:
       nodevet nodes
       nodevet nodes gpu[001-032] --verdict faulty
+      nodevet nodes --had gpu_xid_reset --drained 2 --since 30d
+      nodevet nodes --part GPU-5f1c2a
       nodevet nodes --json | jq '.items[] | select(.verdict != "healthy") | .node'
     """
+    past = {name: more.pop(name) for name in PAST}
+    if since is not None:
+        if all(value is None for value in past.values()):
+            raise click.UsageError("--since goes with --had, --part, --driver, --drained or --rebooted")
+        past["since"] = f"{since:g}"
+    where = {k: v for k, v in more.items() if v is None or isinstance(v, str)}
     with service(ctx, **where) as client:
-        rows = every(client, "nodes", nodes=hostlist, verdict=verdict, cluster=cluster, q=q or None, limit=500)
+        asked: dict[str, str | int | None] = {
+            "nodes": hostlist,
+            "verdict": verdict,
+            "cluster": cluster,
+            "q": q or None,
+            **past,
+        }
+        rows = every(client, "nodes", asked=asked, limit=500)
     if as_json:
         print_json({"items": rows})
+        return
+    if names:
+        for row in rows:
+            click.echo(cell(row, "node"))
         return
     if any(row.get("simulated") for row in rows):
         click.echo("SIMULATED hardware", err=True)
@@ -72,26 +104,59 @@ def _counted(rows: list[Row]) -> str:
 @click.argument("name")
 @click.option("--cluster", help="Needed where two clusters have a node of this name.")
 @click.option("--all", "everything", is_flag=True, help="Show ok and skipped findings too.")
+@click.option(
+    "--history", is_flag=True, help="Show what happened on it: findings, jobs, drains, reboots, parts, people."
+)
+@click.option("--since", metavar="TIME", callback=duration, help="With --history: the last TIME, such as 24h or 30d.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000), help="With --history.")
 @json_option
 @service_options
 @click.pass_context
 def node(
-    ctx: click.Context, /, name: str, cluster: str | None, everything: bool, as_json: bool, **where: str | None
+    ctx: click.Context,
+    /,
+    name: str,
+    cluster: str | None,
+    everything: bool,
+    history: bool,
+    since: float | None,
+    limit: int,
+    as_json: bool,
+    **where: str | None,
 ) -> None:
-    """Show one node: verdict and why, findings, drain and way out, recent reports.
+    """Show one node: verdict and why, findings, drain and way out, recent reports; or its history.
 
     \b
     Examples:
       nodevet node gpu017
+      nodevet node gpu017 --history --since 30d
       nodevet node gpu017 --json | jq .findings
     """
     with service(ctx, **where) as client:
         home = cluster_of(client, name, cluster)
+        if history:
+            path = f"nodes/{quote(home, safe='')}/{quote(name, safe='')}/timeline"
+            back = None if since is None else f"{since:g}"
+            _print_history(every(client, path, most=limit, limit=min(limit, 500), since=back), as_json)
+            return
         seen = client.get(f"nodes/{quote(home, safe='')}/{quote(name, safe='')}", dict[str, object])
     if as_json:
         print_json(seen)
         return
     _print_node(seen, everything)
+
+
+def _print_history(rows: list[Row], as_json: bool) -> None:
+    if as_json:
+        print_json({"items": rows})
+        return
+    shown = [
+        (cell(r, "at")[:16].replace("T", " "), cell(r, "kind"), cell(r, "what", 60), cell(r, "detail", 110))
+        for r in rows
+    ]
+    table(("AT (UTC)", "KIND", "WHAT", "DETAIL"), shown)
+    if not rows:
+        click.echo("nothing is kept of that time")
 
 
 def _print_node(seen: Row, everything: bool) -> None:

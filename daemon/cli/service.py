@@ -91,12 +91,19 @@ def service(ctx: click.Context, **options: str | None) -> Iterator[Central]:
         raise Refused(f"central service: {error}") from error
 
 
-def every(client: Central, path: str, *, most: int = 20_000, **query: str | int | bool | None) -> list[Row]:
-    """All rows of a paged list, at most ``most``."""
+def every(
+    client: Central,
+    path: str,
+    *,
+    most: int = 20_000,
+    asked: Mapping[str, str | int | None] | None = None,
+    **query: str | int | bool | None,
+) -> list[Row]:
+    """All rows of a paged list, at most ``most``; ``asked`` is more of the query."""
     rows: list[Row] = []
     cursor: str | None = None
     while len(rows) < most:
-        page = client.get(path, dict[str, object], cursor=cursor, **query)
+        page = client.get(path, dict[str, object], cursor=cursor, **{**(asked or {}), **query})
         items, cursor = page.get("items"), _cursor(page)
         rows += [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         if cursor is None:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
+from api.operation import OperationView
 from api.ports import (
     DrainRow,
     DrainView,
     GuardView,
-    OperationView,
     OrderKind,
     OverrideView,
     PauseView,

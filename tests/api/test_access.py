@@ -35,6 +35,7 @@ MATRIX: list[tuple[str, str, object, tuple[int, ...]]] = [
     ("GET", "/api/v1/nodes/{cluster}/{node}/findings", None, READ),
     ("GET", "/api/v1/nodes/{cluster}/{node}/reports", None, READ),
     ("GET", "/api/v1/nodes/{cluster}/{node}/changes", None, READ),
+    ("GET", "/api/v1/nodes/{cluster}/{node}/timeline", None, READ),
     ("POST", "/api/v1/nodes/{cluster}/{node}/check", {}, OPERATE),
     ("GET", "/api/v1/findings", None, READ),
     ("GET", "/api/v1/jobs", None, READ),
