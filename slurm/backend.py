@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Protocol
+from typing import Literal, Protocol
 
+from slurm.batch import Batch
 from slurm.config import SlurmLimits
-from slurm.errors import BadRequest
 from slurm.job import JobState
-from slurm.reason import one_line
+from slurm.reservation import Reservation, Reserved
 from slurm.state import NodeState
 
-MAX_REASON = 1000
-
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+Field = Literal["comment", "extra"]
+"""The texts that Slurm keeps with a node for other people."""
+AfterReboot = Literal["resume", "down"]
 
 
 class Backend(Protocol):
@@ -39,12 +38,52 @@ class Backend(Protocol):
         """Give the node back to the scheduler, or raise InvalidTransition when it is not out of service."""
         ...
 
+    def set_note(self, name: str, field: Field, text: str) -> None:
+        """Overwrite a text that belongs to others as well: `slurm.notes` adds to it and takes only ours away."""
+        ...
+
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+        """Have the node rebooted once no job runs there; with ``asap`` none starts there meanwhile."""
+        ...
+
+    def cancel_reboot(self, name: str) -> None:
+        """Take back a reboot that has not begun, or raise InvalidTransition."""
+        ...
+
     def job(self, job_id: int) -> JobState | None:
         """Return one job; None when slurmctld does not remember it."""
         ...
 
     def requeue(self, job_id: int) -> None:
         """Stop the job where it runs and queue it again under the same id."""
+        ...
+
+    def job_note(self, job_id: int) -> str:
+        """Return the job's AdminComment, which no user can write; NotFound when slurmctld does not remember it."""
+        ...
+
+    def set_job_note(self, job_id: int, text: str) -> None:
+        """Overwrite the job's AdminComment: `slurm.notes` adds to it and takes only ours away."""
+        ...
+
+    def submit(self, batch: Batch) -> int:
+        """Hand in a job as the account we are, and return its id."""
+        ...
+
+    def cancel(self, job_id: int) -> None:
+        """End the job wherever it is; one that has ended is left as it is."""
+        ...
+
+    def reservations(self) -> dict[str, Reserved]:
+        """Return every reservation by name, in one question."""
+        ...
+
+    def create_reservation(self, wish: Reservation) -> None:
+        """Reserve nodes from now on, or raise Exists when the name or a node is taken."""
+        ...
+
+    def delete_reservation(self, name: str) -> None:
+        """End a reservation, or raise NotFound."""
         ...
 
     def limits(self) -> SlurmLimits:
@@ -54,24 +93,3 @@ class Backend(Protocol):
     def ping(self) -> bool:
         """Return whether any slurmctld, primary or backup, answers."""
         ...
-
-
-def checked_node(name: str) -> str:
-    """Return the name, or raise BadRequest: a list, a range or ``ALL`` would reach more than one node."""
-    if _NODE.fullmatch(name) is None or name.upper() in {"ALL", "LOCALHOST", "DEFAULT"}:
-        raise BadRequest(f"{name[:64]!r} is not the name of one node")
-    return name
-
-
-def checked_reason(reason: str) -> str:
-    """Return the reason, or raise BadRequest: Slurm must store it exactly as it is, or it cannot be recognised."""
-    if not reason or reason != one_line(reason, MAX_REASON) or reason[0] in "\"'":
-        raise BadRequest(f"reason {reason[:64]!r} is empty, quoted, too long or not one printable line")
-    return reason
-
-
-def checked_job(job_id: int) -> int:
-    """Return the job id, or raise BadRequest."""
-    if not 0 < job_id < 2**32:
-        raise BadRequest(f"{job_id} is not a job id")
-    return job_id

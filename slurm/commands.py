@@ -6,50 +6,24 @@ environment of their own (times in UTC), a hard limit of time and of output.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import selectors
-import shutil
-import signal
-import subprocess
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Protocol
 
 from slurm import job as jobs
-from slurm.backend import checked_job, checked_node, checked_reason
+from slurm.backend import AfterReboot, Field
+from slurm.batch import PATH, Batch, checked_batch
 from slurm.config import SlurmLimits, parse_limits, parse_version
-from slurm.errors import BadAnswer, NoCommand, NotFound, Timeout, Unsupported, error_for
+from slurm.errors import BadAnswer, NotFound, Unsupported, error_for
 from slurm.job import JobState
+from slurm.names import checked_job, checked_node, checked_note, checked_reason, checked_word
 from slurm.nodes import nodes_from_json, nodes_from_text
+from slurm.reservation import Reservation, Reserved, checked_reservation, reservations_from_text
+from slurm.run import SAFE_PATH, TIMEOUT, Ended, Run, run_command
 from slurm.state import NodeState
 from slurm.topology import Topology, parse_topology
 
-SAFE_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/sbin:/opt/slurm/bin:/usr/local/slurm/bin"
-TIMEOUT = 10.0  # seconds; with slurmctld away scontrol itself gives up after 9
-GRACE = 0.5  # seconds between TERM and KILL, and again before a process that does not die is left behind
-MAX_OUTPUT = 64 * 1024 * 1024
-MAX_ERRORS = 64 * 1024
-
 JSON_NODES = (23, 2, 0)  # scontrol show node --json
 JSON_SINFO = (21, 8, 0)  # sinfo --json, one entry a node until 22.05
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended and what it printed."""
-
-    code: int
-    out: bytes
-    err: bytes
-
-
-class Run(Protocol):
-    """Runs one command; raises Timeout with `step` when it does not end, BadAnswer when it prints too much."""
-
-    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str], timeout: float, step: str) -> Ended: ...
 
 
 class Commands:
@@ -106,6 +80,19 @@ class Commands:
         """Give the node back to the scheduler."""
         self._update(name, "state=resume")
 
+    def set_note(self, name: str, field: Field, text: str) -> None:
+        """Overwrite a text that belongs to others as well."""
+        self._update(name, f"{field}={checked_note(text)}")
+
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+        """Have the node rebooted once no job runs there; with ``asap`` none starts there meanwhile."""
+        words = (*(("asap",) if asap else ()), f"nextstate={then}", f"reason={checked_reason(reason)}")
+        self._bytes("scontrol", "reboot", *words, checked_node(name))
+
+    def cancel_reboot(self, name: str) -> None:
+        """Take back a reboot that has not begun, or raise InvalidTransition."""
+        self._bytes("scontrol", "cancel_reboot", checked_node(name))
+
     def job(self, job_id: int) -> JobState | None:
         """Return one job; None when slurmctld does not remember it."""
         try:
@@ -117,6 +104,51 @@ class Commands:
     def requeue(self, job_id: int) -> None:
         """Stop the job where it runs and queue it again under the same id."""
         self._bytes("scontrol", "requeue", str(checked_job(job_id)))
+
+    def job_note(self, job_id: int) -> str:
+        """Return the job's AdminComment; NotFound when slurmctld does not remember the job."""
+        ended = self._ended("squeue", "-h", "-t", "all", "-j", str(checked_job(job_id)), "-O", jobs.NOTE_FORMAT)
+        if ended.code != 0:
+            raise error_for(_said(ended), step="squeue")
+        return jobs.note_from_columns(ended.out, job_id)
+
+    def set_job_note(self, job_id: int, text: str) -> None:
+        """Overwrite the job's AdminComment."""
+        self._bytes("scontrol", "update", f"jobid={checked_job(job_id)}", f"admincomment={checked_note(text)}")
+
+    def submit(self, batch: Batch) -> int:
+        """Hand in a job as the account we are, and return its id."""
+        checked_batch(batch)
+        words = [f"--job-name={batch.name}", f"--nodes={len(batch.nodes)}", f"--nodelist={batch.hostlist}"]
+        words += [f"--time={batch.minutes}", f"--output={batch.output}", "--chdir=/", "--no-requeue"]
+        words += [f"--{key}={word}" for key in ("partition", "reservation", "gres") if (word := getattr(batch, key))]
+        words += ["--exclusive"] if batch.exclusive else []
+        # One variable named: nothing of our own environment goes along, and none of the user's is loaded.
+        words += [f"--export=PATH={PATH}", f"--wrap={batch.command}"]
+        text = self._text("sbatch", "--parsable", *words)
+        number = text.strip().split(";")[0].splitlines()[-1:] or [""]
+        if not number[0].isdigit():
+            raise BadAnswer(f"sbatch: {text.strip()[:100]!r} is no job id")
+        return checked_job(int(number[0]))
+
+    def cancel(self, job_id: int) -> None:
+        """End the job wherever it is; one that has ended is left as it is."""
+        self._bytes("scancel", str(checked_job(job_id)))
+
+    def reservations(self) -> dict[str, Reserved]:
+        """Return every reservation by name, in one question."""
+        return reservations_from_text(self._text("scontrol", "--all", "show", "reservation"))
+
+    def create_reservation(self, wish: Reservation) -> None:
+        """Reserve nodes from now on, or raise Exists when the name or a node is taken."""
+        checked_reservation(wish)
+        words = [f"reservationname={wish.name}", "starttime=now", f"duration={wish.minutes}", f"nodes={wish.hostlist}"]
+        words += [f"users={','.join(wish.users)}"] + ([f"flags={','.join(wish.flags)}"] if wish.flags else [])
+        self._bytes("scontrol", "create", "reservation", *words)
+
+    def delete_reservation(self, name: str) -> None:
+        """End a reservation, or raise NotFound."""
+        self._bytes("scontrol", "delete", f"reservationname={checked_word(name, 'reservation')}")
 
     def limits(self) -> SlurmLimits:
         """Return the limits of the running slurmctld."""
@@ -157,78 +189,6 @@ class Commands:
     def _ended(self, command: str, *arguments: str) -> Ended:
         step = _step(command, arguments)
         return self._run((command, *arguments), env=self._env, timeout=self._timeout, step=step)
-
-
-def run_command(argv: Sequence[str], *, env: Mapping[str, str], timeout: float, step: str) -> Ended:
-    """Run a command from `env`'s PATH in a process group of its own.
-
-    One that does not end within `timeout` seconds is terminated, then killed, then left behind: it is never waited for.
-    """
-    executable = shutil.which(argv[0], path=env["PATH"])
-    if executable is None:
-        raise NoCommand(f"{step}: {argv[0]} is not in {env['PATH']}")
-    try:
-        process = subprocess.Popen(
-            [executable, *argv[1:]],
-            env=dict(env),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise NoCommand(f"{step}: {executable} does not start: {error.strerror}") from error
-    deadline = time.monotonic() + timeout
-    try:
-        out, err = _read(process, deadline, step)
-        code = process.wait(max(0.0, deadline - time.monotonic()))
-    except (TimeoutError, subprocess.TimeoutExpired):
-        raise Timeout(step, timeout) from None
-    finally:
-        _end(process)
-    return Ended(code, out, err)
-
-
-def _read(process: subprocess.Popen[bytes], deadline: float, step: str) -> tuple[bytes, bytes]:
-    assert process.stdout is not None and process.stderr is not None
-    limits: dict[IO[bytes], int] = {process.stdout: MAX_OUTPUT, process.stderr: MAX_ERRORS}
-    chunks: dict[IO[bytes], bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
-    with selectors.DefaultSelector() as selector:
-        for pipe in chunks:
-            selector.register(pipe, selectors.EVENT_READ)
-        while selector.get_map():
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if time.monotonic() >= deadline:
-                raise TimeoutError
-            for key, _ in ready:
-                pipe = next(pipe for pipe in chunks if pipe is key.fileobj)
-                data = os.read(pipe.fileno(), 65536)
-                if not data:
-                    selector.unregister(pipe)
-                chunks[pipe] += data
-                if len(chunks[pipe]) > limits[pipe]:
-                    raise BadAnswer(f"{step}: output is longer than {limits[pipe]} bytes")
-    return bytes(chunks[process.stdout]), bytes(chunks[process.stderr])
-
-
-_left_behind: list[subprocess.Popen[bytes]] = []  # reaped at a later call, should they ever end
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            break
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, sign)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-    _left_behind[:] = [other for other in _left_behind if other.poll() is None]
-    if process.poll() is None:
-        _left_behind.append(process)
 
 
 def _step(command: str, arguments: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ SlurmError
  |- NotFound           no such node or job
  |- PermissionDenied   this account may not do that
  |- InvalidTransition  the node or job is not in a state that allows it
+ |- Exists             a reservation of that name or of these nodes is there already
  |- ClockSkew          the credential was refused because two clocks differ
  |- Busy               the controller asks to come back later
  |   `- Unreachable    the controller does not answer at all
@@ -36,6 +37,10 @@ class PermissionDenied(SlurmError):
 
 class InvalidTransition(SlurmError):
     """The present state of the node or job does not allow this."""
+
+
+class Exists(SlurmError):
+    """A reservation of that name or of these nodes is there already."""
 
 
 class ClockSkew(SlurmError):
@@ -84,9 +89,11 @@ _WORDS: tuple[tuple[re.Pattern[str], type[SlurmError]], ...] = (
     (re.compile(r"(expired|rewound) credential|credential (expired|rewound)", re.I), ClockSkew),
     (re.compile(r"rate limit|socket timed out|zero bytes were|temporarily unable|try again", re.I), Busy),
     (re.compile(r"invalid user id|access/permission denied|permission denied|not authorized", re.I), PermissionDenied),
+    (re.compile(r"duplicate reservation|overlaps with another reservation", re.I), Exists),
+    (re.compile(r"requested reservation is invalid|reservation \S+ not found", re.I), NotFound),
     (re.compile(r"invalid node name|node \S+ (not found|does not exist)|invalid job id", re.I), NotFound),
     (
-        re.compile(r"(unrecognized|invalid) option|serializer|data_parser|find plugin", re.I),
+        re.compile(r"(unrecognized|invalid) option|^invalid input:|serializer|data_parser|find plugin", re.I | re.M),
         Unsupported,
     ),
     (re.compile(r"failure to query node", re.I), NotFound),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from slurm.errors import BadAnswer
+from slurm.errors import BadAnswer, NotFound
 from slurm.nodes import time_from_text
 
 # Field of `squeue -O` and its width; all releases from 20.11 know them. The list of nodes may be cut, so it is last.
@@ -27,6 +27,8 @@ COLUMNS = {
     "NodeList": 16384,
 }
 FORMAT = ",".join(f"{name}:{width}" for name, width in COLUMNS.items())
+NOTE_BYTES = 4096
+NOTE_FORMAT = f"JobID:20,admin_comment:{NOTE_BYTES}"
 
 _EMPTY = frozenset({"", "n/a", "N/A", "None", "(null)"})
 _ENDED = frozenset(
@@ -72,6 +74,23 @@ def job_from_columns(text: str, job_id: int) -> JobState | None:
         if found == job_id:
             return _job(job_id, fields)
     return None
+
+
+def note_from_columns(out: bytes, job_id: int) -> str:
+    """Read the answer of ``squeue -O`` to `NOTE_FORMAT`; NotFound without the job.
+
+    What could not be written back as it is raises BadAnswer: one that was cut, one of several lines. A release that
+    does not know the column leaves it out and succeeds, which must not look like a job without a comment.
+    """
+    if not out.strip():
+        raise NotFound(f"squeue: job {job_id} is not in the answer")
+    line = out.removesuffix(b"\n")
+    if line[:20].strip() != str(job_id).encode() or len(line) != 20 + NOTE_BYTES or b"\n" in line:
+        raise BadAnswer(f"squeue: the comment of job {job_id} is longer than {NOTE_BYTES} bytes or not one line")
+    if line[-1:] != b" ":
+        raise BadAnswer(f"squeue: the comment of job {job_id} has {NOTE_BYTES} bytes or more")
+    text = line[20:].rstrip(b" ").decode("utf-8", "surrogateescape")
+    return "" if text in ("(null)", "N/A") else text
 
 
 def _fields(line: str) -> dict[str, str]:

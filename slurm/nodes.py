@@ -77,8 +77,8 @@ def _from_record(record: Mapping[str, str]) -> NodeState:
         alloc_cpus=_digits(record.get("CPUAlloc")),
         real_memory=_digits(record.get("RealMemory")),
         version=_text(record.get("Version")),
-        comment=_text(record.get("Comment")),
-        extra=_text(record.get("Extra")),
+        comment=_note(record.get("Comment")),
+        extra=_note(record.get("Extra")),
         next_state=_text(record.get("NextState")),
     )
 
@@ -103,8 +103,8 @@ def _from_json(item: Mapping[str, object]) -> NodeState:
         alloc_cpus=number(item.get("alloc_cpus")),
         real_memory=number(item.get("real_memory")),
         version=_text(item.get("version")) or _text(item.get("slurmd_version")),
-        comment=_text(item.get("comment")),
-        extra=_text(item.get("extra")),
+        comment=_note(item.get("comment")),
+        extra=_note(item.get("extra")),
         next_state=_next_state(item),
     )
 
@@ -172,6 +172,11 @@ def _digits(value: str | None) -> int | None:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value not in _EMPTY else None
+
+
+def _note(value: object) -> str | None:
+    """Somebody's words, of which "None" is one."""
+    return value if isinstance(value, str) and value not in ("", "(null)") else None
 
 
 def _split(value: object) -> tuple[str, ...]:

@@ -20,10 +20,11 @@ from daemon.config import Config
 from daemon.doctor import agent, hooks, slurm_side
 from daemon.doctor.central import central_rules
 from daemon.plan import plan
-from slurm.commands import Commands, Run, run_command
+from slurm.commands import Commands
 from slurm.doctor import Advice, job_rules, limit_rules, program_rules, worst
 from slurm.doctor.rights import slurm_silent
 from slurm.errors import SlurmError
+from slurm.run import Run, run_command
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from slurm.commands import SAFE_PATH, TIMEOUT, Commands, Run
+from slurm.commands import Commands
 from slurm.doctor import Advice, Running, rights
 from slurm.errors import SlurmError
 from slurm.proof import prove_writes
+from slurm.run import SAFE_PATH, TIMEOUT, Run
 
 ACCOUNT = "nodevet-server"
 MUNGE = "/run/munge/munge.socket.2"

@@ -6,13 +6,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slurm.backend import Backend, checked_node, checked_reason
-from slurm.commands import SAFE_PATH, TIMEOUT
+from slurm.backend import AfterReboot, Backend, Field
+from slurm.batch import Batch
 from slurm.config import SlurmLimits
 from slurm.errors import BadAnswer, NotFound, SlurmError, error_for
 from slurm.job import JobState
+from slurm.names import checked_node, checked_reason
 from slurm.nodes import number, time_from_json
 from slurm.pyslurm.process import Worker
+from slurm.reservation import Reservation, Reserved
+from slurm.run import SAFE_PATH, TIMEOUT
 from slurm.state import NodeState, Reason
 from slurm.words import state_text
 
@@ -22,8 +25,8 @@ WORKER = Path(__file__).with_name("worker.py")
 class PySlurm:
     """Talks to slurmctld through libslurm.
 
-    ``python`` is the interpreter that has pyslurm, by default our own. Jobs, limits and pings are asked of ``beside``:
-    where libslurm is installed, so are the commands.
+    ``python`` is the interpreter that has pyslurm, by default our own. What is not about a node's state (jobs, notes,
+    reboots, reservations, limits, pings) is asked of ``beside``: where libslurm is installed, so are the commands.
     """
 
     def __init__(
@@ -77,6 +80,46 @@ class PySlurm:
     def requeue(self, job_id: int) -> None:
         """Stop the job where it runs and queue it again under the same id."""
         self._beside.requeue(job_id)
+
+    def set_note(self, name: str, field: Field, text: str) -> None:
+        """Overwrite a text that belongs to others as well."""
+        self._beside.set_note(name, field, text)
+
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+        """Have the node rebooted once no job runs there; with ``asap`` none starts there meanwhile."""
+        self._beside.reboot(name, reason, asap=asap, then=then)
+
+    def cancel_reboot(self, name: str) -> None:
+        """Take back a reboot that has not begun, or raise InvalidTransition."""
+        self._beside.cancel_reboot(name)
+
+    def job_note(self, job_id: int) -> str:
+        """Return the job's AdminComment; NotFound when slurmctld does not remember the job."""
+        return self._beside.job_note(job_id)
+
+    def set_job_note(self, job_id: int, text: str) -> None:
+        """Overwrite the job's AdminComment."""
+        self._beside.set_job_note(job_id, text)
+
+    def submit(self, batch: Batch) -> int:
+        """Hand in a job as the account we are, and return its id."""
+        return self._beside.submit(batch)
+
+    def cancel(self, job_id: int) -> None:
+        """End the job wherever it is; one that has ended is left as it is."""
+        self._beside.cancel(job_id)
+
+    def reservations(self) -> dict[str, Reserved]:
+        """Return every reservation by name, in one question."""
+        return self._beside.reservations()
+
+    def create_reservation(self, wish: Reservation) -> None:
+        """Reserve nodes from now on, or raise Exists when the name is taken."""
+        self._beside.create_reservation(wish)
+
+    def delete_reservation(self, name: str) -> None:
+        """End a reservation, or raise NotFound."""
+        self._beside.delete_reservation(name)
 
     def limits(self) -> SlurmLimits:
         """Return the limits of the running slurmctld."""

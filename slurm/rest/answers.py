@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from slurm.config import NONE_SET, SlurmLimits, parse_limits, parse_version
-from slurm.errors import BadAnswer, Busy, PermissionDenied, SlurmError, Unreachable, Unsupported, error_for
+from slurm.errors import BadAnswer, Busy, NotFound, PermissionDenied, SlurmError, Unreachable, Unsupported, error_for
 from slurm.job import JobState
 from slurm.nodes import number, time_from_json
 from slurm.rest.door import Answer
@@ -97,6 +97,25 @@ def job_from(found: Document, job_id: int) -> JobState | None:
         if isinstance(item, Mapping) and number(item.get("job_id")) == job_id:
             return _job(item, job_id)
     return None
+
+
+def job_note(found: Document, job_id: int) -> str:
+    """Read one job's AdminComment."""
+    jobs = found.get("jobs")
+    items = [item for item in jobs if isinstance(item, Mapping)] if isinstance(jobs, list) else []
+    for item in items:
+        if number(item.get("job_id")) == job_id:
+            told = item.get("admin_comment")
+            return told if isinstance(told, str) else ""
+    raise NotFound(f"slurmrestd job: job {job_id} is not in the answer")
+
+
+def job_id(found: Document) -> int:
+    """Read the id of a job that was handed in."""
+    told = number(found.get("job_id"))
+    if not told or told <= 0:
+        raise BadAnswer("answer holds no job id")
+    return told
 
 
 def _job(item: Mapping[object, object], job_id: int) -> JobState:

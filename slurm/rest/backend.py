@@ -7,15 +7,27 @@ from collections.abc import Mapping
 
 import msgspec
 
-from slurm.backend import Backend, checked_job, checked_node, checked_reason
+from slurm.backend import AfterReboot, Backend, Field
+from slurm.batch import Batch, checked_batch
 from slurm.config import SlurmLimits
-from slurm.errors import BadAnswer, NoCommand, NotFound, PermissionDenied, Unreachable, Unsupported
+from slurm.errors import (
+    BadAnswer,
+    Exists,
+    InvalidTransition,
+    NoCommand,
+    NotFound,
+    PermissionDenied,
+    Unreachable,
+    Unsupported,
+)
 from slurm.job import JobState
+from slurm.names import checked_job, checked_node, checked_note, checked_reason, checked_word
 from slurm.nodes import nodes_from_json
+from slurm.reservation import Reservation, Reserved, checked_reservation, reservations_from_json
 from slurm.rest import answers
 from slurm.rest.door import MAX_BODY, Answer, Door, parse_address
 from slurm.rest.token import TokenSource, checked_user, expired, subject
-from slurm.rest.versions import APIS, Api, named
+from slurm.rest.versions import APIS, V43, Api, named
 from slurm.state import NodeState
 
 # Seconds for one question: look-up, connection and answer together. Without slurmctld slurmrestd gives up after 9
@@ -87,6 +99,19 @@ class Rest:
         path = f"/node/{checked_node(name)}"
         self._ask("POST", path, self.api().resume(), step="slurmrestd resume")
 
+    def set_note(self, name: str, field: Field, text: str) -> None:
+        """Overwrite a text that belongs to others as well."""
+        path, text = f"/node/{checked_node(name)}", checked_note(text)
+        self._ask("POST", path, self.api().set_note(field, text), step=f"slurmrestd {field}")
+
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+        """Have the node rebooted, by whom stands beside: no API of slurmrestd can."""
+        self._other("reboot nodes").reboot(name, reason, asap=asap, then=then)
+
+    def cancel_reboot(self, name: str) -> None:
+        """Take back a reboot, by whom stands beside: no API of slurmrestd can."""
+        self._other("take back a reboot").cancel_reboot(name)
+
     def job(self, job_id: int) -> JobState | None:
         """Return one job; None when slurmctld does not remember it."""
         try:
@@ -106,6 +131,68 @@ class Rest:
             self._beside.requeue(job_id)
             return
         self._ask("GET", path, step="slurmrestd requeue")
+
+    def job_note(self, job_id: int) -> str:
+        """Return the job's AdminComment; NotFound when slurmctld does not remember the job."""
+        return answers.job_note(self._ask("GET", f"/job/{checked_job(job_id)}", step="slurmrestd job"), job_id)
+
+    def set_job_note(self, job_id: int, text: str) -> None:
+        """Overwrite the job's AdminComment."""
+        path, text = f"/job/{checked_job(job_id)}", checked_note(text)
+        try:
+            body = self.api().set_job_note(text)
+        except Unsupported:
+            if self._beside is None:
+                raise
+            self._beside.set_job_note(job_id, text)
+            return
+        self._ask("POST", path, body, step="slurmrestd admin comment")
+
+    def submit(self, batch: Batch) -> int:
+        """Hand in a job as the account that the token names, and return its id."""
+        checked_batch(batch)
+        try:
+            body = self.api().submit(batch)
+        except Unsupported:
+            if self._beside is None:
+                raise
+            return self._beside.submit(batch)
+        return answers.job_id(self._ask("POST", "/job/submit", body, step="slurmrestd submit"))
+
+    def cancel(self, job_id: int) -> None:
+        """End the job wherever it is; one that has ended is left as it is."""
+        path = f"/job/{checked_job(job_id)}"
+        try:
+            self._ask("DELETE", path, step="slurmrestd cancel")
+        except InvalidTransition:
+            return  # it ended before
+
+    def reservations(self) -> dict[str, Reserved]:
+        """Return every reservation by name, in one question."""
+        found = self._ask("GET", "/reservations", step="slurmrestd reservations")
+        return reservations_from_json(found.get("reservations"))
+
+    def create_reservation(self, wish: Reservation) -> None:
+        """Reserve nodes from now on, or raise Exists when the name or a node is taken."""
+        checked_reservation(wish)
+        try:
+            body = self.api().reserve(wish, int(time.time()))
+        except Unsupported:
+            if self._beside is None:
+                raise
+            self._beside.create_reservation(wish)
+            return
+        if wish.name in self.reservations():  # a POST to a name that is taken would change that reservation
+            raise Exists(f"slurmrestd reservation: {wish.name} is there already")
+        self._ask("POST", "/reservation", body, step="slurmrestd reservation")
+
+    def delete_reservation(self, name: str) -> None:
+        """End a reservation, or raise NotFound."""
+        path = f"/reservation/{checked_word(name, 'reservation')}"
+        if isinstance(self.api(), V43):
+            self._ask("DELETE", path, step="slurmrestd reservation")
+        else:
+            self._other("end reservations").delete_reservation(name)
 
     def limits(self) -> SlurmLimits:
         """Return the limits of the running slurmctld; before v0.0.45, and with nobody beside, all but the release
@@ -130,6 +217,12 @@ class Rest:
         except Unreachable:
             return False  # slurmrestd answered, and says that slurmctld does not
         return any(api.up(ping) for ping in seen)
+
+    def _other(self, what: str) -> Backend:
+        """Whoever stands beside, for what this API lacks."""
+        if self._beside is None:
+            raise Unsupported(f"API {self.api().version} of slurmrestd cannot {what}, and nothing stands beside it")
+        return self._beside
 
     def _found(self) -> Api:
         """Try the versions, newest first: a path of an unknown one is a 404, whatever the token."""

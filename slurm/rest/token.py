@@ -15,8 +15,8 @@ from typing import Protocol
 
 import msgspec
 
-from slurm.commands import SAFE_PATH, Run, run_command
 from slurm.errors import BadAnswer, Busy, PermissionDenied, error_for
+from slurm.run import SAFE_PATH, Run, run_command
 
 LONGEST = 16 * 1024  # characters
 LIFESPAN = 1800  # seconds that a token from `scontrol token` is asked for

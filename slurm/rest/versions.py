@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from slurm.batch import PATH, Batch
 from slurm.errors import ReadOnly, Unsupported
+from slurm.reservation import Reservation
 
 
 class Api(Protocol):
@@ -35,6 +37,22 @@ class Api(Protocol):
 
     def conf(self) -> str:
         """Return the path of the running configuration."""
+        ...
+
+    def set_note(self, field: str, text: str) -> Mapping[str, object]:
+        """Return the body that changes a node's comment or extra."""
+        ...
+
+    def set_job_note(self, text: str) -> Mapping[str, object]:
+        """Return the body that changes a job's AdminComment."""
+        ...
+
+    def submit(self, batch: Batch) -> Mapping[str, object]:
+        """Return the body that hands in a job."""
+        ...
+
+    def reserve(self, wish: Reservation, now: int) -> Mapping[str, object]:
+        """Return the body that creates a reservation; ``now`` in seconds since 1970."""
         ...
 
     def up(self, ping: Mapping[str, object]) -> bool:
@@ -68,6 +86,22 @@ class V38:
         """Raise Unsupported."""
         raise Unsupported(f"API {self.version} of slurmrestd does not tell the configuration: v0.0.45 (26.05) does")
 
+    def set_note(self, field: str, text: str) -> Mapping[str, object]:
+        """Raise ReadOnly."""
+        return self.drain("")
+
+    def set_job_note(self, text: str) -> Mapping[str, object]:
+        """Raise Unsupported."""
+        raise Unsupported(f"API {self.version} of slurmrestd has no admin comment to write: v0.0.40 (23.11) has")
+
+    def submit(self, batch: Batch) -> Mapping[str, object]:
+        """Raise Unsupported: a job could not be sent to the nodes it is meant for."""
+        raise Unsupported(f"API {self.version} of slurmrestd cannot name a job's nodes: v0.0.40 (23.11) can")
+
+    def reserve(self, wish: Reservation, now: int) -> Mapping[str, object]:
+        """Raise Unsupported."""
+        raise Unsupported(f"API {self.version} of slurmrestd cannot create reservations: v0.0.43 (25.05) can")
+
     def up(self, ping: Mapping[str, object]) -> bool:
         """Read ``"ping": "UP"``."""
         return ping.get("ping") == "UP"
@@ -75,7 +109,7 @@ class V38:
 
 @dataclass(frozen=True, slots=True)
 class V40(V38):
-    """v0.0.40 to v0.0.44 (23.11 to 25.11): nodes can be changed."""
+    """v0.0.40 to v0.0.42 (23.11 to 24.11): nodes can be changed."""
 
     version: str = "v0.0.40"
 
@@ -91,13 +125,56 @@ class V40(V38):
         """Return the body that resumes a node."""
         return {"state": ["RESUME"]}
 
+    def set_note(self, field: str, text: str) -> Mapping[str, object]:
+        """Return the body that changes a node's comment or extra."""
+        return {field: text}
+
+    def set_job_note(self, text: str) -> Mapping[str, object]:
+        """Return the body that changes a job's AdminComment."""
+        return {"admin_comment": text}
+
+    def submit(self, batch: Batch) -> Mapping[str, object]:
+        """Return the body that hands in a job."""
+        job: dict[str, object] = {
+            "name": batch.name,
+            "minimum_nodes": len(batch.nodes),
+            "required_nodes": list(batch.nodes),
+            "time_limit": {"set": True, "infinite": False, "number": batch.minutes},
+            "standard_output": batch.output,
+            "current_working_directory": "/",
+            "requeue": False,
+            "environment": [f"PATH={PATH}"],
+        }
+        job |= {key: word for key in ("partition", "reservation") if (word := getattr(batch, key))}
+        job |= {"tres_per_node": f"gres/{batch.gres}"} if batch.gres else {}
+        job |= {"shared": ["none"]} if batch.exclusive else {}
+        return {"job": job, "script": f"#!/bin/sh\n{batch.command}\n"}
+
     def up(self, ping: Mapping[str, object]) -> bool:
         """Read ``"responding": true``."""
         return ping.get("responding") is True or ping.get("pinged") == "UP"
 
 
 @dataclass(frozen=True, slots=True)
-class V45(V40):
+class V43(V40):
+    """v0.0.43 and v0.0.44 (25.05, 25.11): reservations can be created."""
+
+    version: str = "v0.0.43"
+
+    def reserve(self, wish: Reservation, now: int) -> Mapping[str, object]:
+        """Return the body that creates a reservation."""
+        return {
+            "name": wish.name,
+            "node_list": list(wish.nodes),
+            "users": list(wish.users),
+            "flags": list(wish.flags),
+            "start_time": {"set": True, "infinite": False, "number": now},
+            "duration": {"set": True, "infinite": False, "number": wish.minutes},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class V45(V43):
     """v0.0.45 (26.05): jobs can be requeued and the configuration is told."""
 
     version: str = "v0.0.45"
@@ -111,7 +188,7 @@ class V45(V40):
         return "/conf"
 
 
-APIS: Sequence[Api] = (V45(), V40("v0.0.44"), V40("v0.0.43"), V40("v0.0.42"), V40("v0.0.41"), V40(), V38())
+APIS: Sequence[Api] = (V45(), V43("v0.0.44"), V43(), V40("v0.0.42"), V40("v0.0.41"), V40(), V38())
 """All that is spoken here, newest first."""
 
 

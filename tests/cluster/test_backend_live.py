@@ -9,10 +9,11 @@ import pytest
 
 from deploy.simcluster.slurm_lab import SlurmLab
 from slurm import errors
-from slurm.commands import Commands, Ended
+from slurm.commands import Commands
 from slurm.ownership import OurRecord, Result, drain_if_free, replace_prolog_error, resume_if_ours
 from slurm.proof import prove_writes
 from slurm.reason import Owner, owner_of
+from slurm.run import Ended
 from tests.cluster.cluster import Cluster
 from tests.slurm.contract import OURS, Contract
 

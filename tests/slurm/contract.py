@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 import pytest
 
-from slurm.backend import Backend
-from slurm.errors import BadRequest, InvalidTransition, NotFound
+from slurm.backend import Backend, Field
+from slurm.batch import Batch
+from slurm.errors import BadRequest, Exists, InvalidTransition, NotFound, Unsupported
+from slurm.job import JobState
+from slurm.notes import annotate, annotate_job
 from slurm.ownership import OurRecord, Result, drain_if_free, replace_prolog_error, resume_if_ours
 from slurm.proof import prove_writes
 from slurm.reason import Owner, compose, compose_person, owner_of
+from slurm.reservation import Reservation
 
 OURS = compose("gpu_lost", "GPU 3 (0000:5d:00.0) fell off the bus; Xid 79", token="7f3a9c")
 HOSTILE = compose("mount_hung", 'rock\'n "roll" $(reboot) `id` \\ | [x] = y; 50% überhitzt 温度', token="ab12")
@@ -167,3 +172,128 @@ class Contract:
         assert replaced.result is Result.WRITTEN
         assert owner_of(world.backend.node(world.node)) is Owner.OURS_AUTOMATIC
         assert replace_prolog_error(world.backend, world.node, OURS, we_refused=True).result is Result.ALREADY_OURS
+
+    def test_notes_are_added_under_our_tag_and_taken_away_again(self, world: World) -> None:
+        """DESIGN 6: comment and extra belong to others; their words stay byte for byte."""
+        foreign = 'rack 7; don\'t "touch" $(x) = y; 温度 [other tool: 3]'
+        for field in self._fields(world, foreign):
+            first = annotate(world.backend, world.node, field, "finding", "gpu_lost GPU 3")
+            assert (first.result, first.before) == (Result.WRITTEN, foreign)
+            assert self._note(world, field) == f"{foreign} [nodevet finding: gpu_lost GPU 3]"
+            assert annotate(world.backend, world.node, field, "finding", "gpu_lost GPU 3").result is Result.ALREADY_OURS
+            assert annotate(world.backend, world.node, field, "finding", "healed").result is Result.WRITTEN
+            assert self._note(world, field) == f"{foreign} [nodevet finding: healed]"
+            assert annotate(world.backend, world.node, field, "finding", "").result is Result.WRITTEN
+            assert self._note(world, field) == foreign
+            world.backend.set_note(world.node, field, "")
+            assert self._note(world, field) == ""
+            assert annotate(world.backend, world.node, field, "finding", "").result is Result.ALREADY_OURS
+
+    def _fields(self, world: World, text: str) -> list[Field]:
+        """Write the text into both; 20.11 has no extra."""
+        world.backend.set_note(world.node, "comment", text)
+        try:
+            world.backend.set_note(world.node, "extra", text)
+        except Unsupported:
+            version = world.backend.limits().version
+            assert version is not None and version < (21, 8, 0)
+            return ["comment"]
+        return ["comment", "extra"]
+
+    def _note(self, world: World, field: Field) -> str:
+        one, among = world.backend.node(world.node), world.backend.nodes()[world.node]
+        assert (one.comment, one.extra) == (among.comment, among.extra)
+        return (one.comment if field == "comment" else one.extra) or ""
+
+    def test_a_jobs_note(self, world: World) -> None:
+        job_id = world.running_job()
+        assert world.backend.job_note(job_id) == ""
+        world.backend.set_job_note(job_id, "charged to project 7")
+        assert annotate_job(world.backend, job_id, "requeue", "node n2 lost GPU 3").result is Result.WRITTEN
+        assert world.backend.job_note(job_id) == "charged to project 7 [nodevet requeue: node n2 lost GPU 3]"
+        assert annotate_job(world.backend, job_id, "requeue", "").result is Result.WRITTEN
+        assert world.backend.job_note(job_id) == "charged to project 7"
+        with pytest.raises(NotFound):
+            world.backend.job_note(99999)
+        assert annotate_job(world.backend, 99999, "requeue", "x").result is Result.FAILED
+
+    @pytest.mark.parametrize("text", ["two\nlines", '"quoted"', "x" * 1001, " blank"])
+    def test_a_note_that_slurm_would_alter_is_refused(self, world: World, text: str) -> None:
+        with pytest.raises(BadRequest):
+            world.backend.set_note(world.node, "comment", text)
+        with pytest.raises(BadRequest):
+            world.backend.set_job_note(7, text)
+
+    def test_reserves_nodes_and_gives_them_back(self, world: World) -> None:
+        wish = Reservation("nv-plain", (world.node,), 600, flags=("IGNORE_JOBS",))
+        assert "nv-plain" not in world.backend.reservations()
+        world.backend.create_reservation(wish)
+        try:
+            seen = world.backend.reservations()["nv-plain"]
+            assert (seen.nodes, "IGNORE_JOBS" in seen.flags, "MAINT" in seen.flags) == ((world.node,), True, False)
+            assert seen.start is not None and seen.end is not None
+            assert (seen.end - seen.start).total_seconds() == 600
+            assert seen.users == ("root",)
+            with pytest.raises(Exists):
+                world.backend.create_reservation(wish)
+        finally:
+            world.backend.delete_reservation("nv-plain")
+        assert "nv-plain" not in world.backend.reservations()
+        with pytest.raises(NotFound):
+            world.backend.delete_reservation("nv-plain")
+
+    @pytest.mark.parametrize(
+        "wish",
+        [
+            Reservation("a b", ("n1",), 60),
+            Reservation("a", (), 60),
+            Reservation("a", ("ALL",), 60),
+            Reservation("a", ("n1",), 0),
+            Reservation("a", ("n1",), 60, users=()),
+            Reservation("a", ("n1",), 60, flags=("DAILY",)),
+        ],
+    )
+    def test_a_reservation_that_could_mean_more_is_refused(self, world: World, wish: Reservation) -> None:
+        with pytest.raises(BadRequest):
+            world.backend.create_reservation(wish)
+
+    def test_submits_a_job_to_the_nodes_it_names_and_cancels_it(self, world: World) -> None:
+        hostile = ("/bin/sh", "-c", "sleep 60", "$(reboot) 'x' \"y\"")
+        job_id = world.backend.submit(Batch("nodevet-verify", hostile, (world.node,), 90))
+        job = self._started(world, job_id)
+        assert (job.nodelist, job.batch, job.num_nodes) == (world.node, True, job.num_nodes)
+        world.backend.cancel(job_id)
+        world.backend.cancel(job_id)
+        gone = world.backend.job(job_id)
+        assert gone is None or not gone.running
+        for wrong in (
+            Batch("x", ("true",), ("zz",), 60),
+            Batch("x", ("true",), (world.node,), 60, reservation="none-such"),
+        ):
+            with pytest.raises(NotFound):
+                world.backend.submit(wrong)
+        for bad in (Batch("x y", ("true",), ("n1",), 60), Batch("x", (), ("n1",), 60), Batch("x", ("a",), (), 60)):
+            with pytest.raises(BadRequest):
+                world.backend.submit(bad)
+
+    def _started(self, world: World, job_id: int) -> JobState:
+        deadline = time.monotonic() + 60
+        while (job := world.backend.job(job_id)) is None or not job.running:
+            assert time.monotonic() < deadline, f"job {job_id} is {job}"
+            time.sleep(0.1)
+        return job
+
+    def test_asks_for_a_reboot_and_takes_it_back(self, world: World) -> None:
+        """E05: from the wish on nobody else touches the node; a running job holds it off."""
+        world.running_job()
+        busy = next(name for name, state in world.backend.nodes().items() if state.running_jobs or name == world.node)
+        world.backend.reboot(busy, OURS, asap=True, then="resume")
+        state = world.backend.node(busy)
+        assert state.hands_off == "reboot requested"
+        assert state.reason is not None and state.reason.text == OURS
+        world.backend.cancel_reboot(busy)
+        assert world.backend.node(busy).hands_off is None
+        with pytest.raises(InvalidTransition):
+            world.backend.cancel_reboot(busy)
+        with pytest.raises(NotFound):
+            world.backend.reboot("zz", OURS)

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from slurm.commands import Commands, Ended
+from slurm.commands import Commands
+from slurm.hostlist import expand
+from slurm.run import Ended
 from tests.slurm.recorded import raw, text
 
+NO_RESERVATION = "Requested reservation is invalid"
 NOW = datetime(2026, 12, 1, 5, 0, 0, tzinfo=timezone.utc)
 
 
@@ -25,6 +28,8 @@ class FakeNode:
     flags: list[str] = field(default_factory=list)
     reason: str = ""
     user: str = "root"
+    comment: str = ""
+    extra: str = ""
 
     @property
     def out_of_service(self) -> bool:
@@ -38,6 +43,7 @@ class FakeJob:
     state: str = "RUNNING"
     restarts: int = 0
     nodelist: str = "n[1-2]"
+    note: str = ""
 
 
 class FakeSlurm:
@@ -47,6 +53,8 @@ class FakeSlurm:
         self.release = release
         self.nodes = {f"n{i}": FakeNode() for i in range(1, nodes + 1)}
         self.jobs: dict[int, FakeJob] = {}
+        self.reservations: dict[str, dict[str, str]] = {}
+        self.submitted: dict[int, tuple[str, ...]] = {}
         self.calls: list[tuple[str, ...]] = []
         self.env: Mapping[str, str] = {}
         self.before_update: Callable[[str], None] = lambda name: None
@@ -62,22 +70,55 @@ class FakeSlurm:
             if isinstance(refusal, Exception):
                 raise refusal
             return refusal
-        match [word for word in argv if word not in ("--all", "--json")]:
+        words = [word for word in argv if word not in ("--all", "--json")]
+        for part in (self._questions, self._orders, self._jobs_and_reservations):
+            if (ended := part(words, as_json="--json" in argv)) is not None:
+                return ended
+        raise AssertionError(f"no recorded answer to {argv}")
+
+    def _questions(self, words: list[str], *, as_json: bool) -> Ended | None:
+        match words:
             case ["scontrol", "--version"]:
                 return _printed(f"slurm-wlm {self._version()}\n")
             case ["scontrol", "ping"] | ["scontrol", "show", "config"]:
-                return _printed(text(self.release, f"cmd/{'-'.join(argv[1:])}.txt"))
+                return _printed(text(self.release, f"cmd/{'-'.join(words[1:])}.txt"))
             case ["scontrol", "show", "node", *names]:
-                return self._show(names or list(self.nodes), as_json="--json" in argv)
+                return self._show(names or list(self.nodes), as_json=as_json)
             case ["sinfo"]:
                 return self._show(list(self.nodes), as_json=True)
-            case ["scontrol", "update", target, *settings]:
-                return self._update(target.removeprefix("nodename="), dict(s.split("=", 1) for s in settings))
-            case ["scontrol", "requeue", job]:
-                return self._requeue(int(job))
+            case ["squeue", "-h", "-t", "all", "-j", job, "-O", columns] if "admin_comment" in columns:
+                return self._told_note(int(job), columns)
             case ["squeue", "-h", "-t", "all", "-j", job, "-O", columns]:
                 return self._squeue(int(job), columns)
-        raise AssertionError(f"no recorded answer to {argv}")
+        return None
+
+    def _orders(self, words: list[str], *, as_json: bool) -> Ended | None:
+        match words:
+            case ["scontrol", "update", target, setting] if target.startswith("jobid="):
+                return self._note(int(target.removeprefix("jobid=")), setting.removeprefix("admincomment="))
+            case ["scontrol", "update", target, *settings]:
+                return self._update(target.removeprefix("nodename="), dict(s.split("=", 1) for s in settings))
+            case ["scontrol", "reboot", *words, name]:
+                return self._reboot(name, words)
+            case ["scontrol", "cancel_reboot", name]:
+                return self._cancel_reboot(name)
+        return None
+
+    def _jobs_and_reservations(self, words: list[str], *, as_json: bool) -> Ended | None:
+        match words:
+            case ["scontrol", "requeue", job]:
+                return self._requeue(int(job))
+            case ["scontrol", "show", "reservation"]:
+                return self._show_reservations()
+            case ["scontrol", "create", "reservation", *words]:
+                return self._reserve(dict(word.split("=", 1) for word in words))
+            case ["scontrol", "delete", target]:
+                return self._unreserve(target)
+            case ["sbatch", "--parsable", *words]:
+                return self._sbatch(words)
+            case ["scancel", job]:
+                return self._cancel(int(job))
+        return None
 
     def _version(self) -> str:
         found = re.search(r"Version=(\S+)", text(self.release, "nodes/IDLE.txt"))
@@ -101,9 +142,10 @@ class FakeSlurm:
             words = [node.base + "*", *(flag for flag in node.flags if flag != "NOT_RESPONDING")]
         plain = text(self.release, "nodes/IDLE.txt").replace("NodeName=n1", f"NodeName={name}")
         plain = plain.replace("State=IDLE ", f"State={'+'.join(words)} ").rstrip()
-        if not node.reason:
-            return plain + "\n\n"
-        return f"{plain}\n   Reason={node.reason} [{node.user}@{NOW:%Y-%m-%dT%H:%M:%S}]\n\n"
+        lines = [plain.replace("\n   Comment=(null)", "")]  # 20.11 writes it
+        lines += [f"   Reason={node.reason} [{node.user}@{NOW:%Y-%m-%dT%H:%M:%S}]"] if node.reason else []
+        lines += [f"   {key}={text}" for key, text in (("Comment", node.comment), ("Extra", node.extra)) if text]
+        return "\n".join(lines) + "\n\n"
 
     def _json(self, name: str) -> dict[str, object]:
         node = self.nodes[name]
@@ -116,6 +158,7 @@ class FakeSlurm:
             item = dict(answer["nodes"][0])
             item.update(state=[node.base, *node.flags])
             item.update(reason_changed_at={"set": True, "infinite": False, "number": at})
+        item.update(comment=node.comment, extra=node.extra)
         item.update(name=name, reason=node.reason, reason_set_by_user=node.user if node.reason else "")
         return item
 
@@ -124,6 +167,8 @@ class FakeSlurm:
         node = self.nodes.get(name)
         if node is None:
             return _refused("slurm_update error: Invalid node name specified")
+        if "extra" in settings and self.release == "20.11":
+            return _refused(f"Invalid input: extra={settings['extra']}\nRequest aborted")
         if settings.get("state") == "resume":
             if not node.out_of_service:
                 word = "transition" if self.release == "26.05" else "specified"
@@ -135,6 +180,75 @@ class FakeSlurm:
             node.flags.append("DRAIN")
         if "reason" in settings:
             node.reason, node.user = settings["reason"], "root"
+        node.comment, node.extra = settings.get("comment", node.comment), settings.get("extra", node.extra)
+        return Ended(0, b"", b"")
+
+    def _reboot(self, name: str, words: list[str]) -> Ended:
+        node = self.nodes.get(name)
+        if node is None:
+            return _refused("scontrol_reboot_nodes error: Invalid node name specified")
+        node.flags += ["DRAIN"] * ("asap" in words) + ["REBOOT_REQUESTED"]
+        node.reason = next((word.removeprefix("reason=") for word in words if word.startswith("reason=")), "")
+        return Ended(0, b"", b"")
+
+    def _cancel_reboot(self, name: str) -> Ended:
+        node = self.nodes[name]
+        if "REBOOT_REQUESTED" not in node.flags:
+            return _refused("slurm_update error: Invalid node state specified")
+        node.flags, node.reason = [], ""
+        return Ended(0, b"", b"")
+
+    def _note(self, job_id: int, text: str) -> Ended:
+        if (job := self.jobs.get(job_id)) is None:
+            return _refused(f"Invalid job id specified for job {job_id}")
+        job.note = text
+        return Ended(0, b"", b"")
+
+    def _told_note(self, job_id: int, columns: str) -> Ended:
+        if (job := self.jobs.get(job_id)) is None:
+            return _refused("slurm_load_jobs error: Invalid job id specified")
+        first, width = (int(column.split(":")[1]) for column in columns.split(","))
+        note = (job.note or "(null)").encode()
+        return Ended(0, str(job_id).encode().ljust(first) + note.ljust(width)[:width] + b"\n", b"")
+
+    def _sbatch(self, words: list[str]) -> Ended:
+        settings = dict(word[2:].split("=", 1) for word in words if "=" in word)
+        if settings.get("reservation", "") not in {"", *self.reservations}:
+            return _refused(f"sbatch: error: Batch job submission failed: {NO_RESERVATION}")
+        if not set(expand(settings["nodelist"])) <= set(self.nodes):
+            return _refused("sbatch: error: Batch job submission failed: Invalid node name specified")
+        job_id = 50 + len(self.submitted)
+        self.submitted[job_id] = tuple(words)
+        self.jobs[job_id] = FakeJob(nodelist=settings["nodelist"])
+        return _printed(f"{job_id}\n")
+
+    def _show_reservations(self) -> Ended:
+        if not self.reservations:
+            return _printed("No reservations in the system\n")
+        plain = text("22.05", "cmd/show-reservation.txt")
+        told = [
+            plain.replace("nv-1", name)
+            .replace("n[1-2]", wish["nodes"])
+            .replace("MAINT,IGNORE_JOBS", wish.get("flags", "").upper() or "SPEC_NODES")
+            for name, wish in self.reservations.items()
+        ]
+        return _printed("\n".join(told))
+
+    def _reserve(self, wish: dict[str, str]) -> Ended:
+        if wish["reservationname"] in self.reservations:
+            return _refused("Error creating the reservation: Duplicate reservation name")
+        if not set(expand(wish["nodes"])) <= set(self.nodes):
+            return _refused("Error creating the reservation: Invalid node name specified")
+        self.reservations[wish["reservationname"]] = wish
+        return _printed(f"Reservation created: {wish['reservationname']}\n")
+
+    def _unreserve(self, target: str) -> Ended:
+        known = self.reservations.pop(target.removeprefix("reservationname="), None)
+        return Ended(0, b"", b"") if known else _refused(f"delete_reservation {target}: {NO_RESERVATION}")
+
+    def _cancel(self, job_id: int) -> Ended:
+        if job_id in self.jobs:
+            self.jobs[job_id].state = "CANCELLED"
         return Ended(0, b"", b"")
 
     def _requeue(self, job_id: int) -> Ended:

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from slurm.commands import Ended
+from slurm.run import Ended
 from tests.slurm.fake import NOW, FakeJob, FakeSlurm
 from tests.slurm.recorded import raw
 
@@ -34,6 +34,8 @@ NUMBERS = {
     "Invalid node state specified": 2028,
     "Invalid node state transition": 2180,
     "Invalid job id specified": 2017,
+    "Requested reservation is invalid": 2051,
+    "Duplicate reservation name": 2054,
     "Job is pending execution": 2024,
     "Invalid user id": 2010,
 }
@@ -81,6 +83,12 @@ class FakeRest:
                 reply = self._update(version, name, json.loads(body))
             case "GET", ["job", job]:
                 reply = self._job(version, int(job))
+            case ("POST", ["job", _] | ["job", "submit"]) | ("DELETE", ["job", _]):
+                reply = self._change_job(method, version, words[1], json.loads(body) if body else {})
+            case "GET", ["reservations"]:
+                reply = 200, self._reservations(version)
+            case ("POST", ["reservation"]) | ("DELETE", ["reservation", _]) if version >= "v0.0.43":
+                reply = self._change_reservation(version, words[1:], json.loads(body) if body else {})
             case "GET", ["job", job, "requeue"] if version == "v0.0.45":
                 reply = self._ended(version, self._run("scontrol", "requeue", job), f"Requeue JobID={job} failed")
             case "POST", ["node", _]:
@@ -110,7 +118,14 @@ class FakeRest:
     def _node(self, version: str, plain: dict[str, Any], name: str) -> dict[str, Any]:
         node = self.slurm.nodes[name]
         at = int(NOW.timestamp()) if node.reason else 0
-        item = {**plain, "name": name, "reason": node.reason, "reason_set_by_user": node.user if node.reason else ""}
+        item = {
+            **plain,
+            "name": name,
+            "comment": node.comment,
+            "extra": node.extra,
+            "reason": node.reason,
+            "reason_set_by_user": node.user if node.reason else "",
+        }
         if version == "v0.0.38":
             item.update(state=node.base.lower(), state_flags=node.flags, reason_changed_at=at)
         else:
@@ -120,7 +135,7 @@ class FakeRest:
 
     def _update(self, version: str, name: str, wish: dict[str, Any]) -> Reply:
         settings = [f"state={word.lower()}" for word in wish.get("state", [])]
-        settings += [f"reason={wish['reason']}"] if "reason" in wish else []
+        settings += [f"{key}={wish[key]}" for key in ("reason", "comment", "extra") if key in wish]
         ended = self._run("scontrol", "update", f"nodename={name}", *settings)
         return self._ended(version, ended, f"Failure to update node {name}")
 
@@ -147,8 +162,48 @@ class FakeRest:
         answer["jobs"] = [self._job_item(version, answer["jobs"][0], job_id, job)]
         return 200, answer
 
+    def _change_job(self, method: str, version: str, which: str, wish: dict[str, Any]) -> Reply:
+        if method == "DELETE":
+            return self._ended(version, self._run("scancel", which), f"Unable to kill job {which}")
+        if which != "submit":
+            ended = self._run("scontrol", "update", f"jobid={which}", f"admincomment={wish['admin_comment']}")
+            return self._ended(version, ended, f"Unable to update JobId={which}")
+        job = wish["job"]
+        assert job["environment"] and wish["script"].startswith("#!/bin/sh\n")
+        words = [f"--nodelist={','.join(job['required_nodes'])}", f"--reservation={job.get('reservation', '')}"]
+        ended = self._run("sbatch", "--parsable", *words)
+        status, told = self._ended(version, ended, "Batch job submission failed")
+        if status == 200:
+            told["job_id"] = int(ended.out)
+        return status, told
+
+    def _reservations(self, version: str) -> Any:
+        at, told = int(NOW.timestamp()), self._told(version, "ping")
+        told["reservations"] = [
+            {
+                "name": name,
+                "node_list": wish["nodes"],
+                "start_time": at if version == "v0.0.38" else {"set": True, "infinite": False, "number": at},
+                "end_time": at + 600 if version == "v0.0.38" else {"set": True, "infinite": False, "number": at + 600},
+                "flags": wish.get("flags", "").upper().split(","),
+                "users": "root",
+            }
+            for name, wish in self.slurm.reservations.items()
+        ]
+        return told
+
+    def _change_reservation(self, version: str, words: list[str], wish: dict[str, Any]) -> Reply:
+        if words:
+            ended = self._run("scontrol", "delete", f"reservationname={words[0]}")
+            return self._ended(version, ended, "Failure to delete reservation")
+        settings = [f"reservationname={wish['name']}", f"nodes={','.join(wish['node_list'])}"]
+        settings += [f"flags={','.join(wish['flags'])}", f"duration={wish['duration']['number']}"]
+        ended = self._run("scontrol", "create", "reservation", *settings)
+        return self._ended(version, ended, "Failure to create reservation")
+
     def _job_item(self, version: str, plain: dict[str, Any], job_id: int, job: FakeJob) -> dict[str, Any]:
         item = {**plain, "job_id": job_id, "restart_cnt": job.restarts, "nodes": job.nodelist}
+        item["admin_comment"] = job.note
         item["job_state"] = job.state if version == "v0.0.38" else [job.state]
         return item
 
@@ -162,6 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._do()
 
     def do_POST(self) -> None:
+        self._do()
+
+    def do_DELETE(self) -> None:
         self._do()
 
     def _do(self) -> None:

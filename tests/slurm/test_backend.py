@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm import commands, errors
-from slurm.commands import Commands, Ended
+from slurm import errors, run
+from slurm.commands import Commands
 from slurm.job import job_from_columns
 from slurm.proof import prove_writes
+from slurm.run import Ended
 from tests.slurm.contract import OURS, Contract
 from tests.slurm.fake import FakeJob, FakeSlurm
 from tests.slurm.recorded import RELEASES
@@ -134,7 +135,7 @@ def test_sends_an_environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert dict(slurm.env) == {
         "LC_ALL": "C",
         "TZ": "UTC",
-        "PATH": commands.SAFE_PATH,
+        "PATH": run.SAFE_PATH,
         "SLURM_CONF": "/etc/other/slurm.conf",
     }
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slurm import commands, errors
-from slurm.commands import Commands, run_command
+from slurm import errors, run
+from slurm.commands import Commands
+from slurm.run import run_command
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_child_that_keeps_the_pipe_does_not_hold_us(tmp_path: Path, env: dict[
 
 def test_output_without_end_is_cut(tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """E90: an answer is bounded."""
-    monkeypatch.setattr(commands, "MAX_OUTPUT", 100_000)
+    monkeypatch.setattr(run, "MAX_OUTPUT", 100_000)
     tool = _tool(tmp_path, "while True: os.write(1, b'x' * 65536)")
     with pytest.raises(errors.BadAnswer, match="scontrol: output is longer than 100000 bytes"):
         run_command([tool], env=env, timeout=20, step="scontrol")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 
 from slurm import errors
+from slurm.commands import Commands
 from slurm.proof import prove_writes
 from slurm.pyslurm import process
 from slurm.pyslurm.backend import WORKER, PySlurm
 from slurm.pyslurm.process import Worker
+from slurm.run import Ended, Run
 from tests.slurm.contract import OURS, Contract
-from tests.slurm.fake import FakeJob, FakeSlurm
+from tests.slurm.fake import FakeJob, FakeNode, FakeSlurm
 
 STANDIN = Path(__file__).parent / "standin"
 RUN = "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2], run_name='__main__')"
@@ -56,13 +58,34 @@ class PyWorld:
         return running.process.pid
 
 
+def mirrored(slurm: FakeSlurm, conf: Path) -> Run:
+    """The commands' stand-in over the same nodes as pyslurm's: both ask one slurmctld."""
+
+    def run(argv: Sequence[str], *, env: Mapping[str, str], timeout: float, step: str) -> Ended:
+        cluster = json.loads(conf.read_text())
+        for name, kept in cluster["nodes"].items():
+            base, *flags = kept["state"].split("+")
+            slurm.nodes[name] = FakeNode(
+                base, flags, kept["reason"] or "", comment=kept["comment"] or "", extra=kept["extra"] or ""
+            )
+        ended = slurm.run(argv, env=env, timeout=timeout, step=step)
+        for name, node in slurm.nodes.items():
+            words = {"state": "+".join([node.base, *node.flags]), "reason": node.reason or None}
+            cluster["nodes"][name].update(words, comment=node.comment, extra=node.extra)
+        conf.write_text(json.dumps(cluster))
+        return ended
+
+    return run
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[PyWorld]:
     conf = tmp_path / "slurm.conf"
-    node = {"state": "IDLE", "reason": None, "partitions": ["main"], "configured_gres": {"gpu:h100": 8}, "extra": ""}
+    node = {"state": "IDLE", "reason": None, "partitions": ["main"], "configured_gres": {"gpu:h100": 8}}
+    node |= {"extra": "", "comment": ""}
     conf.write_text(json.dumps({"nodes": {f"n{index}": node for index in (1, 2, 3)}}))
     slurm = FakeSlurm("24.11")
-    backend = PySlurm(beside=slurm.backend, conf=conf, argv=ARGV)
+    backend = PySlurm(beside=Commands(mirrored(slurm, conf)), conf=conf, argv=ARGV)
     yield PyWorld(conf, backend, slurm)
     backend.close()
 

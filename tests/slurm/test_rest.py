@@ -63,7 +63,7 @@ class TestStandIn(Contract):
 class TestUnixSocket(Contract):
     @pytest.fixture
     def world(self, tmp_path: Path) -> Iterator[RestWorld]:
-        with world_of("26.05", "v0.0.45", beside=False, at=tmp_path / "r") as world:
+        with world_of("26.05", "v0.0.45", at=tmp_path / "r") as world:
             yield world
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from slurm import errors
-from slurm.commands import Ended
 from slurm.rest.backend import Rest
 from slurm.rest.door import Address, parse_address
 from slurm.rest.token import TokenCommand, TokenFile
+from slurm.run import Ended
 from tests.slurm.fake import FakeSlurm
 from tests.slurm.fake_rest import TOKEN, FakeRest, serving
 

@@ -19,9 +19,12 @@ from checks.judge.decide import decide
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import Policy, merge, read_pack
 from checks.wire import Batch, Decision, Finding, JobAttempt, Occasion, PermitRequest, Report
+from slurm.backend import AfterReboot, Field
+from slurm.batch import Batch as Work
 from slurm.config import SlurmLimits
-from slurm.errors import InvalidTransition, NotFound, SlurmError, Unreachable
+from slurm.errors import Exists, InvalidTransition, NotFound, SlurmError, Unreachable
 from slurm.job import JobState
+from slurm.reservation import Reservation, Reserved
 from slurm.state import NodeState, Reason
 
 POLICY_TEXT = """
@@ -58,6 +61,9 @@ class FakeSlurm:
         self.jobs: dict[int, JobState] = {}
         self.error: SlurmError | None = None
         self.requeued: list[int] = []
+        self.notes: dict[int, str] = {}
+        self.submitted: dict[int, Work] = {}
+        self.reserved: dict[str, Reserved] = {}
 
     def node(self, name: str) -> NodeState:
         self._raise()
@@ -98,6 +104,62 @@ class FakeSlurm:
 
     def requeue(self, job_id: int) -> None:
         self.requeued.append(job_id)
+
+    def set_note(self, name: str, field: Field, text: str) -> None:
+        self._raise()
+        self.writes.append((field, name, text))
+        state = self.node(name)
+        self.table[name] = replace(state, comment=text) if field == "comment" else replace(state, extra=text)
+
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+        self.set(name, "reboot", reason)
+        state = self.table[name]
+        flags = state.flags | {"REBOOT_REQUESTED"} | ({"DRAIN"} if asap else frozenset())
+        self.table[name] = replace(state, flags=flags, next_state=then.upper())
+
+    def cancel_reboot(self, name: str) -> None:
+        self._raise()
+        state = self.node(name)
+        if "REBOOT_REQUESTED" not in state.flags:
+            raise InvalidTransition(name)
+        self.writes.append(("cancel_reboot", name, ""))
+        self.table[name] = replace(state, flags=state.flags - {"REBOOT_REQUESTED", "DRAIN"}, reason=None)
+
+    def job_note(self, job_id: int) -> str:
+        self._raise()
+        return self.notes.get(job_id, "")
+
+    def set_job_note(self, job_id: int, text: str) -> None:
+        self._raise()
+        self.notes[job_id] = text
+
+    def submit(self, batch: Work) -> int:
+        self._raise()
+        job_id = 1001 + len(self.submitted)
+        self.submitted[job_id] = batch
+        self.jobs[job_id] = JobState(job_id, "PENDING")
+        return job_id
+
+    def cancel(self, job_id: int) -> None:
+        self._raise()
+        if job_id in self.jobs:
+            self.jobs[job_id] = replace(self.jobs[job_id], state="CANCELLED")
+
+    def reservations(self) -> dict[str, Reserved]:
+        self._raise()
+        return dict(self.reserved)
+
+    def create_reservation(self, wish: Reservation) -> None:
+        self._raise()
+        if wish.name in self.reserved:
+            raise Exists(wish.name)
+        flags = frozenset(wish.flags)
+        self.reserved[wish.name] = Reserved(wish.name, nodes=wish.nodes, flags=flags, users=wish.users)
+
+    def delete_reservation(self, name: str) -> None:
+        self._raise()
+        if self.reserved.pop(name, None) is None:
+            raise NotFound(name)
 
     def limits(self) -> SlurmLimits:
         self._raise()

@@ -15,10 +15,10 @@ from daemon.doctor import hooks
 from daemon.doctor.agent import agent_rules
 from daemon.doctor.central import central_rules
 from daemon.doctor.examine import Subject, examine
-from slurm.commands import Ended
 from slurm.doctor import Running
 from slurm.errors import NoCommand
 from slurm.hook.build import build
+from slurm.run import Ended
 from tests.slurm.recorded import text
 
 WELL: dict[str, object] = {
