@@ -50,6 +50,13 @@ def test_reading_is_bounded_and_never_fails_on_bytes(plant: Plant, tmp_path: Pat
     assert len(host.read("/big")) == READ_LIMIT
 
 
+def test_the_kernels_own_settings_are_read() -> None:
+    """One read that asks for megabytes of a file below /proc/sys is refused with ENOMEM."""
+    here = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert Host().boot_id() == here != ""
+    assert int(Host().read("/proc/sys/kernel/pid_max")) > 0
+
+
 @pytest.mark.parametrize(("text", "expected"), [("12.5 3.0\n", 12.5), ("", None), ("soon", None)])
 def test_uptime_and_boot_id_may_be_unknown(plant: Plant, text: str, expected: float | None) -> None:
     host = plant({"/proc/uptime": text})

@@ -35,7 +35,13 @@ def files(board: Board, identity: Identity) -> dict[str, str | bytes]:
         "proc/modules": "".join(f"{name} 16384 1 - Live 0x0000000000000000\n" for name in MODULES),
         "proc/sys/kernel/random/boot_id": f"{identity.boot_id}\n",
         "proc/sys/kernel/hostname": f"{identity.name}\n",
+        "proc/sys/kernel/osrelease": "6.8.0-simulated\n",
         "proc/sys/kernel/pid_max": "4194304\n",
+        "proc/sys/kernel/tainted": "12289\n",
+        "proc/sys/kernel/threads-max": "16510000\n",
+        "proc/sys/fs/file-nr": "9120\t0\t9223372036854775807\n",
+        "proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+        "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
         **{f"sys/module/{name}/initstate": "live\n" for name in MODULES},
         "sys/module/nvidia/version": f"{DRIVER}\n",
         **_driver(board, identity),

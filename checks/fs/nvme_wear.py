@@ -1,0 +1,72 @@
+"""No NVMe disk is worn out or warns of itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from checks.declare import Skip, check, code, ok
+from checks.fs.nvme import disks
+from checks.host import Host, NotRecorded
+from checks.wire import Finding
+
+WORN = code(
+    "nvme_worn",
+    "warn",
+    "node",
+    "{used_pct} % of its rated life used, limit {limit_pct} %; {spare_pct} % spare, threshold {spare_threshold_pct} %",
+    explain="Confirm: `nvme smart-log /dev/<target>`. Do: plan a replacement.",
+)
+WARNING = code(
+    "nvme_warning",
+    "warn",
+    "node",
+    "disk itself warns of: {warnings}",
+    explain="Confirm: `nvme smart-log /dev/<target>`. Do: plan a replacement; look at its cooling if it is the "
+    "temperature.",
+)
+UNASKED = code("nvme_unasked", "unknown", "self", "smart log could not be read: {error}")
+# NVM Express base specification, SMART / Health Information log page, critical warning.
+_BITS = ("spare below threshold", "temperature", "reliability degraded", "read-only", "volatile memory backup failed")
+
+
+@check(lane="disk", cost="active", interval=3600, timeout=5.0, codes=(WORN, WARNING, UNASKED))
+def nvme_wear(host: Host, *, used_pct: int = 95) -> Iterator[Finding]:
+    """What each disk keeps of its own life; asked with ``nvme``, since a dying disk may keep the question waiting.
+
+    80 and 100 % of the rated life are gcm's limits for a warning and a fault; a disk that is past it works on, so it
+    warns only. Confirm by hand: ``nvme smart-log /dev/nvme0``.
+    """
+    found = disks(host)
+    if not found:
+        raise Skip("no NVMe disk")
+    for path in found:
+        yield _smart(host, path.name, used_pct)
+
+
+def _smart(host: Host, name: str, used_pct: int) -> Finding:
+    try:
+        text = host.run(["nvme", "smart-log", "--output-format=json", f"/dev/{name}"], timeout=2.0)
+        log = json.loads(text)
+        used, spare, threshold = (int(log[k]) for k in _either(log))
+        warning = log["critical_warning"]
+        bits = int(warning["value"] if isinstance(warning, dict) else warning)
+    except (FileNotFoundError, NotRecorded):
+        raise Skip("nvme-cli is not installed") from None
+    except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
+        return UNASKED(name, error=f"{type(error).__name__}: {error}"[:120])
+    figures = {"used_pct": used, "spare_pct": spare, "spare_threshold_pct": threshold}
+    if named := [text for i, text in enumerate(_BITS) if bits >> i & 1]:
+        return WARNING(name, warnings=", ".join(named), value=bits, **figures)
+    if used >= used_pct or spare < threshold:
+        return WORN(name, limit_pct=used_pct, **figures)
+    return ok(name, f"{used} % of its life used", **figures)
+
+
+def _either(log: dict[str, object]) -> tuple[str, str, str]:
+    """The names that releases of nvme-cli give to used life, spare and its threshold."""
+    return (
+        "percent_used" if "percent_used" in log else "percentage_used",
+        "avail_spare" if "avail_spare" in log else "available_spare",
+        "spare_thresh" if "spare_thresh" in log else "available_spare_threshold",
+    )

@@ -1,0 +1,73 @@
+"""The memory controllers have counted no uncorrected error, and corrected ones stay rare."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from checks.declare import Skip, check, code, ok
+from checks.host import Host
+from checks.wire import Finding
+
+CONTROLLERS = "/sys/devices/system/edac/mc"
+UNCORRECTED = code(
+    "memory_uncorrected",
+    "fail",
+    "node",
+    "{errors} uncorrected memory errors since boot, limit 0",
+    explain="Data was lost. Confirm: `ras-mc-ctl --errors`, `grep . /sys/devices/system/edac/mc/mc*/ue_count`, "
+    "`ipmitool sel list`. Do: let jobs end, replace the module; a person gives the node back.",
+)
+MANY = code(
+    "memory_corrected_many",
+    "warn",
+    "node",
+    "{errors} corrected memory errors within {hours:g} h, limit {limit}",
+    explain="Each was put right, so many announce one that will not be. Confirm: `ras-mc-ctl --error-count`. "
+    "Do: plan a replacement of the module.",
+)
+HOUR = 3600.0
+KEPT = 512
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What a controller's counter of corrected errors was, and when."""
+
+    seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+
+@check(lane="system", interval=120, timeout=2.0, codes=(UNCORRECTED, MANY))
+def memory_errors(host: Host, *, corrected_per_hour: int = 100) -> Iterator[Finding]:
+    """EDAC's counters of each memory controller, as the kernel keeps them since it loaded their driver.
+
+    Corrected errors are judged by what came within the last hour, and a counter that went back began anew. The limit
+    is ours: published ones range from 10 a day to thousands, and a bad module gives thousands an hour.
+    Confirm by hand: ``ras-mc-ctl --error-count``.
+    """
+    controllers = [p for p in host.glob(f"{CONTROLLERS}/mc*") if p.name[2:].isdecimal()]
+    if not controllers:
+        raise Skip("no memory controller is watched by EDAC")
+    now = host.clock()
+    for path in controllers:
+        target = path.name.upper()
+        lost = int(host.read(path / "ue_count"))
+        corrected = int(host.read(path / "ce_count"))
+        grown = _within(host.kept(f"memory_errors {path}", _Counts), now, corrected)
+        if lost:
+            yield UNCORRECTED(target, errors=lost, limit=0)
+        if grown > corrected_per_hour:
+            yield MANY(target, errors=grown, hours=1, limit=corrected_per_hour)
+        elif corrected and not lost:
+            yield ok(target, f"{corrected} corrected errors since boot", corrected=corrected)
+
+
+def _within(counts: _Counts, now: float, value: int) -> int:
+    """How much a counter grew within the last hour."""
+    if counts.seen and value < counts.seen[-1][1]:
+        counts.seen.clear()
+    while len(counts.seen) > 1 and now - counts.seen[1][0] >= HOUR:
+        counts.seen.popleft()
+    counts.seen.append((now, value))
+    return value - counts.seen[0][1]

@@ -1,0 +1,126 @@
+"""Every processor the node should have is online, and all are set alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checks.declare import check, code, ok
+from checks.host import Host
+from checks.wire import Finding
+
+CPUS = "/sys/devices/system/cpu"
+COUNT = code(
+    "cpu_count_low",
+    "fail",
+    "node",
+    "{online} processors online, expected at least {expected}",
+    explain="A socket or a core is gone, or hyper-threading is off. Confirm: `lscpu`, `dmidecode -t processor`. "
+    "Do: let jobs end, power-cycle, replace the processor.",
+)
+SOCKETS = code(
+    "cpu_socket_missing",
+    "fail",
+    "node",
+    "{sockets} sockets with processors, expected at least {expected}",
+    explain="Confirm: `lscpu | grep Socket`, `dmidecode -t processor`. Do: let jobs end, power-cycle, replace.",
+)
+OFFLINE = code(
+    "cpu_offline",
+    "warn",
+    "config",
+    "processors {offline} are present and switched off",
+    explain="Somebody or a program took them offline: `echo 1 > /sys/devices/system/cpu/cpuN/online`.",
+)
+SMT = code(
+    "cpu_threads_wrong",
+    "warn",
+    "config",
+    "hyper-threading is {smt}, expected {expected}",
+    explain="Confirm: `cat /sys/devices/system/cpu/smt/control`. Do: set it in the firmware or by `nosmt`.",
+)
+GOVERNOR = code(
+    "cpu_governor_wrong",
+    "warn",
+    "config",
+    "{wrong} processors have governor {governor}, expected {expected}",
+    explain="Jobs are slower than on other nodes. Do: `cpupower frequency-set -g <governor>`.",
+)
+MICROCODE = code(
+    "cpu_microcode_mixed",
+    "warn",
+    "config",
+    "processors run different microcode: {versions}",
+    explain="An update reached a part of them. Confirm: `grep microcode /proc/cpuinfo | sort | uniq -c`. Do: reboot.",
+)
+
+
+@check(lane="system", interval=300, timeout=3.0, codes=(COUNT, SOCKETS, OFFLINE, SMT, GOVERNOR, MICROCODE))
+def processors(
+    host: Host, *, expected: int = 0, sockets: int = 0, smt: str = "", governor: str = ""
+) -> Iterator[Finding]:
+    """Processors online, sockets, hyper-threading (``on`` or ``off``), frequency governor and microcode.
+
+    What is not set is not judged; a processor that is present and off is always told. Confirm by hand: ``lscpu``.
+    """
+    online = cpu_list(host.read(f"{CPUS}/online"))
+    if len(online) < expected:
+        yield COUNT("cpu", online=len(online), expected=expected)
+    else:
+        yield ok("cpu", f"{len(online)} processors", online=len(online), expected=expected)
+    state = _line(host, f"{CPUS}/smt/control")
+    off = cpu_list(host.read(f"{CPUS}/present")) - online
+    # With hyper-threading switched off every second one is off, as it should be.
+    if off and state not in ("off", "forceoff"):
+        yield OFFLINE("cpu", offline=spelled(off))
+    if smt and state in ("on", "off", "forceoff") and state.removeprefix("force") != smt:
+        yield SMT("cpu", smt=state, expected=smt)
+    if sockets and (found := _sockets(host, online)) < sockets:
+        yield SOCKETS("cpu", sockets=found, expected=sockets)
+    yield from _alike(host, governor)
+
+
+def _sockets(host: Host, online: set[int]) -> int:
+    return len({_line(host, f"{CPUS}/cpu{n}/topology/physical_package_id") for n in online} - {""})
+
+
+def _alike(host: Host, governor: str) -> Iterator[Finding]:
+    found = [host.read(p).strip() for p in host.glob(f"{CPUS}/cpufreq/policy*/scaling_governor")] if governor else []
+    wrong = sorted(g for g in found if g != governor)
+    if wrong:
+        yield GOVERNOR("cpu", wrong=len(wrong), governor=wrong[0], expected=governor)
+    lines = (line for line in host.read("/proc/cpuinfo").splitlines() if line.startswith("microcode"))
+    versions = sorted({line.partition(":")[2].strip() for line in lines})
+    if len(versions) > 1:
+        yield MICROCODE("cpu", versions=", ".join(versions[:4]))
+
+
+def _line(host: Host, path: str) -> str:
+    try:
+        return host.read(path).strip()
+    except OSError:
+        return ""
+
+
+def cpu_list(text: str) -> set[int]:
+    """The numbers of a kernel list such as ``0-3,8``; ValueError for any other text."""
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if not part:
+            continue
+        low, high = int(first), int(last or first)
+        if not 0 <= low <= high < 65_536:
+            raise ValueError(f"no processor list: {text[:80]!r}")
+        found.update(range(low, high + 1))
+    return found
+
+
+def spelled(numbers: set[int]) -> str:
+    """The kernel list of numbers, the inverse of cpu_list()."""
+    parts: list[list[int]] = []
+    for n in sorted(numbers):
+        if parts and n == parts[-1][-1] + 1:
+            parts[-1][1:] = [n]
+        else:
+            parts.append([n])
+    return ",".join("-".join(map(str, part)) for part in parts)
