@@ -43,7 +43,10 @@ class DrainRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainView(msgspec.Struct, frozen=True, kw_only=True):
-    """One drain we know of, and how it ends: every drain has an exit that is known and shown."""
+    """One drain we know of, and how it ends: every drain has an exit that is known and shown.
+
+    ``beside``: our finding where the reason is somebody else's, what is left of a job, pauses, silences, risks.
+    """
 
     cluster: str
     node: str
@@ -56,6 +59,7 @@ class DrainView(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     phase: str = ""
     exit: str = ""
+    beside: tuple[str, ...] = ()
 
 
 class PauseView(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from slurm.backend import Backend
 from slurm.errors import InvalidTransition, SlurmError
 from slurm.reason import Owner, needs_repair, owner_of, parse
-from slurm.state import NodeState
+from slurm.state import NodeState, Reason
 
 MAX_GAP = 0.05  # seconds between what was read and the write
 PROLOG_ERROR = "Prolog error"
+KILL_FAILED = "Kill task failed"
+SLURM_USERS = frozenset({"slurm", "root"})
 
 Store = Callable[[NodeState], object]
 
@@ -110,6 +112,37 @@ def replace_prolog_error(
 
     # The reason alone: a node that an administrator resumes in this moment must not be drained again.
     return _change(backend, name, judge, lambda: backend.set_reason(name, reason), _stored(reason), store)
+
+
+def resume_kill_failed(backend: Backend, name: str, seen: Reason, *, store: Store | None = None) -> Outcome:
+    """Resume a node that Slurm drained since it could not kill a job, while just that reason stands: text, user, time.
+
+    The caller has seen that nothing of the job is left. A reason that was written anew meanwhile is another event.
+    """
+
+    def judge(state: NodeState) -> None:
+        if not state.out_of_service:
+            raise _Stop(Result.IN_SERVICE, f"node {name} is in service")
+        if not kill_failed(state) or state.reason != seen:
+            raise _Stop(Result.KEPT, _kept(name, state, owner_of(state) or Owner.OTHER))
+        if state.hands_off:
+            raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+        if not state.drained or not state.responding:
+            raise _Stop(Result.HANDS_OFF, f"node {name} is {state}: not drained to the end")
+
+    def given_back(state: NodeState) -> _Stop | None:
+        if not state.out_of_service:
+            return None
+        lost = Result.FAILED if state.reason == seen else Result.LOST_RACE
+        return _Stop(lost, f"node {name} is {state} after the resume: {_reason(state)!r}")
+
+    return _change(backend, name, judge, lambda: backend.resume(name), given_back, store)
+
+
+def kill_failed(state: NodeState) -> bool:
+    """Whether Slurm itself, and nobody since, took the node out because a job could not be killed."""
+    reason = state.active_reason
+    return reason is not None and reason.text == KILL_FAILED and reason.user in SLURM_USERS
 
 
 def resume_if_ours(

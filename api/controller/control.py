@@ -16,6 +16,7 @@ from api.controller.desk import Desk
 from api.controller.fates import Fates
 from api.controller.gate import Gates
 from api.controller.journal import Journal
+from api.controller.kill_failed import KillFailed
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
 from api.controller.operations import OperationBook
@@ -26,6 +27,7 @@ from api.controller.quiet import QuietBook
 from api.controller.reconcile import reconcile
 from api.controller.records import Records
 from api.controller.rights import DrainRight
+from api.controller.shown import drain_views
 from api.controller.slurm_view import SlurmView
 from api.controller.verify import verify
 from api.controller.words import WordBook
@@ -80,6 +82,8 @@ class Controller:
         self.right = DrainRight(self.core)
         self.fates = Fates(self.core, database)
         self.journal = Journal(self.core, database)
+        self.killed = KillFailed(self.core)
+        self.core.slurms_own = lambda node: (self.killed.told(node, self.core.clock()), self.killed.way(node))
         self.gates = Gates(self._alive, self._running)
         self._wake = asyncio.Event()
         self._read_at = float("-inf")
@@ -187,7 +191,7 @@ class Controller:
 
     def drains(self) -> list[DrainView]:
         """Every drain in force, whoever owns it."""
-        return people.drain_views(self.core)
+        return drain_views(self.core)
 
     def metrics(self) -> Mapping[str, float]:
         """Counters and gauges for /metrics."""
@@ -251,6 +255,7 @@ class Controller:
             self.right.prove,
             self.fates.look,
             self.journal.watch,
+            self.killed.look,
             partial(self.leases.hand_out, self._alive_nodes()),
         ):
             well &= await self.core.spare("", step())

@@ -59,6 +59,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     report, so 0.03 a week on a node with eight), three in a week would befall one node in some 300,000.
     ``probation``: how long a node is watched closer after it came back by verification, with a look at it, where it is
     idle, every ``probation_look``. ``retire_after``: how long Slurm may know no such node before its drain is closed.
+
+    ``resume_kill_task_failed``: a node that Slurm itself drained with "Kill task failed" is resumed once nothing of the
+    job is left there and ``verify_rounds`` looks were clean, at most ``kill_failed_hourly`` nodes an hour.
     """
 
     cluster: str
@@ -78,6 +81,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     probation: float = 86400.0
     probation_look: float = 900.0
     retire_after: float = 7 * 86400.0
+    resume_kill_task_failed: bool = False
+    kill_failed_hourly: int = 4
 
 
 @dataclass(slots=True)
@@ -102,6 +107,8 @@ class Core:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: dict[str, float] = field(default_factory=dict)
     node_locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    # Of a drain that is Slurm's own: what is known of it, and its way out.
+    slurms_own: Callable[[str], tuple[str, str]] = lambda _: ("", "")
     notices: Notices = field(init=False)
     ground: Ground = field(init=False)
 

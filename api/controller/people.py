@@ -13,7 +13,7 @@ from api.controller.core import Core
 from api.controller.fleet import fleet
 from api.controller.records import DrainRecord, NewDrain, new_token
 from api.controller.verify import give_back
-from api.ports import DrainRow, DrainView
+from api.ports import DrainRow
 from checks.judge.guard import Tally
 from checks.wire import clean
 from slurm.errors import SlurmError
@@ -199,52 +199,3 @@ async def resume_now(
     done = await give_back(core, record, why, actor=actor, verified=False)
     await core.view.refresh()
     return row(core, record.node, "done" if done else "failed", why if done else "not resumed", operation=operation)
-
-
-def drain_views(core: Core) -> list[DrainView]:
-    """Every drain in force, whoever owns it, with its way out."""
-    records = core.records.open_drains(core.cluster)
-    views = []
-    for name, state in sorted(core.view.states.items()):
-        owner = owner_of(state)
-        if owner is None:
-            continue
-        record, reason = records.get(name), state.active_reason
-        ours = parse(reason.text) if reason else None
-        views.append(
-            DrainView(
-                cluster=core.cluster,
-                node=name,
-                owner=owner.value,
-                reason=clean(reason.text) if reason else "",
-                code=ours.code if ours else None,
-                token=ours.token if ours else "",
-                since=reason.at if reason else None,
-                actor=record.actor if record else (reason.user or "" if reason else ""),
-                state=str(state),
-                phase=record.state if record else "",
-                exit=_exit(core, owner, record, state),
-            )
-        )
-    return views
-
-
-def _exit(core: Core, owner: Owner, record: DrainRecord | None, state: NodeState) -> str:
-    """What brings this node back."""
-    if state.hands_off:
-        return f"hands off while {state.hands_off}"
-    if paused := core.paused(state.name):
-        return f"hands off: {paused}"
-    if owner is Owner.SLURM:
-        return "slurm's own drain: find the cause, then scontrol update nodename=… state=resume"
-    if owner is Owner.OTHER or record is None:
-        return "whoever drained it resumes it"
-    if record.resume_by:
-        part = f"{record.part}; " if record.part else ""
-        return f"{part}verification {record.rounds} of {core.settings.verify_rounds}, asked for by {record.resume_by}"
-    said = "; ".join(word for word in (record.part, record.held) if word)
-    if record.automatic and record.step == "verify":
-        way = f"mend it; {core.settings.verify_rounds} clean verifications in a row then resume it"
-    else:
-        way = "mend it; then nodevet resume"
-    return f"{said}; {way}" if said else way

@@ -1,31 +1,40 @@
-"""When Slurm cannot kill a job, what its processes wait for and hold is written down at that moment."""
+"""What the processes of a job that Slurm cannot kill wait for and hold is written down until none of them is left."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks import Host, clean
 from checks.fs.mounts import mounts
 from checks.wire import JobAttempt
 from daemon.agent.answers import Answer
+from daemon.agent.loose import Loose
 from daemon.agent.reporting import Reporter
 from daemon.lanes import LaneError, LanePool
 from slurm.jobenv import JobEnv
 
 log = logging.getLogger(__name__)
 LANE = "unkillable"
-EVIDENCE = "daemon.agent.unkillable:evidence"
+REMAINS = "daemon.agent.unkillable:remains"
 WITHIN = 5.0
+LOOK_SECONDS = 15.0
+LOOKS = 2000
+FOLLOWED = 16
+IN_A_ROW = 3
 NOTE = "unkillable"
 PROCESSES_LIMIT = 65536
 SHOWN = 12
 FRAMES = 8
 FILES_LIMIT = 4096
+# The field "starttime" of /proc/<pid>/stat, counted behind the name.
+START = 19
+Process = tuple[int, int]
 _JOB_GROUP = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
 _STEPD = re.compile(r"slurmstepd: \[(\d+)[.\]]")
 
@@ -36,28 +45,67 @@ class Unkillable:
 
     pool: LanePool
     reporter: Reporter
+    pause: float = LOOK_SECONDS
+    _followed: set[int] = field(default_factory=set)
+    _loose: Loose = field(default_factory=Loose)
 
     async def answer(self, body: bytes) -> Answer:
         """Collect and report; a lane that does not come back is itself the evidence."""
         job_id = JobEnv.parse(body).job_id
         if job_id is None:
             return Answer(0, "nodevet: no job id, nothing was looked at")
-        try:
-            found = await self.pool.call(LANE, EVIDENCE, {"job": job_id}, timeout=WITHIN)
-            notes = [clean(line) for line in found] if isinstance(found, list) else []
-        except LaneError as error:
-            notes = [f"evidence not collected: {error}"]
+        notes, left = await self._look(job_id, ())
         log.error("event=unkillable job=%d evidence=%r", job_id, notes[:SHOWN])
-        self.reporter.send("epilog", (), None, job=JobAttempt(job_id=job_id), notes=(NOTE, *notes))
+        self._report(job_id, notes)
+        if job_id not in self._followed and len(self._followed) < FOLLOWED:
+            self._followed.add(job_id)
+            self._loose.spawn(self._follow(job_id, notes, left or ()))
         return Answer(0, f"nodevet: {len(notes)} lines of evidence noted")
+
+    async def _look(self, job_id: int, known: Collection[tuple[int, int]]) -> tuple[list[str], list[Process] | None]:
+        """The lines to note, and who is left as (pid, when it started); None where that could not be seen."""
+        try:
+            found = await self.pool.call(LANE, REMAINS, {"job": job_id, "known": list(known)}, timeout=WITHIN)
+        except LaneError as error:
+            return [f"evidence not collected: {error}"], None
+        lines, left = found if isinstance(found, list | tuple) and len(found) == 2 else ([], [])
+        return [clean(line) for line in lines], [(int(pid), int(start)) for pid, start in left]
+
+    async def _follow(self, job_id: int, told: list[str], known: Collection[Process]) -> None:
+        """Look again until nothing of the job was left several times in a row, and tell what has changed."""
+        clear = 0
+        try:
+            for _ in range(LOOKS):
+                await asyncio.sleep(self.pause)
+                notes, left = await self._look(job_id, known)
+                known, clear = left or known, clear + 1 if left == [] else 0
+                if clear == IN_A_ROW:
+                    self._report(job_id, [*notes, f"seen {IN_A_ROW} times in a row"])
+                    return
+                if notes != told:
+                    self._report(job_id, notes)
+                    told = notes
+        finally:
+            self._followed.discard(job_id)
+
+    def _report(self, job_id: int, notes: Sequence[str]) -> None:
+        self.reporter.send("epilog", (), None, job=JobAttempt(job_id=job_id), notes=(NOTE, *notes))
 
 
 def evidence(host: Host, job: int) -> list[str]:
+    """The lines of `remains`."""
+    return remains(host, job)[0]
+
+
+def remains(host: Host, job: int, known: Sequence[Sequence[int]] = ()) -> tuple[list[str], list[Process]]:
     """Called in a lane: the job's processes that are left, those in uninterruptible sleep first.
 
-    Nothing is read that takes the process's memory lock (cmdline, environ, maps): it may be what is held.
+    ``known``: pid and start of those that were the job's when slurmstepd still lived; without control groups nothing
+    else tells whose they are. Nothing is read that takes the process's memory lock (cmdline, environ, maps): it may be
+    what is held.
     """
-    found = sorted(_processes(host, job), key=lambda p: (p.state != "D", p.pid))
+    before = {(pid, start) for pid, start in known}
+    found = sorted(_processes(host, job, before), key=lambda p: (p.state != "D", p.pid))
     lines = [f"{len(found)} processes of job {job} left, {sum(p.state == 'D' for p in found)} in state D"]
     held: dict[str, set[int]] = {}
     points = _points(host)
@@ -69,7 +117,7 @@ def evidence(host: Host, job: int) -> list[str]:
     for thing, pids in sorted(held.items())[:SHOWN]:
         shown = ", ".join(str(pid) for pid in sorted(pids)[:8])
         lines.append(f"{thing} held by {shown}{' ...' if len(pids) > 8 else ''}")
-    return lines
+    return lines, [(p.pid, p.start) for p in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +126,13 @@ class _Process:
     parent: int
     comm: str
     state: str
+    start: int
 
 
-def _processes(host: Host, job: int) -> list[_Process]:
+def _processes(host: Host, job: int, known: Collection[Process] = ()) -> list[_Process]:
     """Those in the job's control group, and all below its slurmstepd where Slurm uses no control groups."""
     everybody = {p.pid: p for p in _all(host)}
-    ours = {pid for pid in everybody if _groups(host, pid) == job}
+    ours = {pid for pid, p in everybody.items() if (pid, p.start) in known or _groups(host, pid) == job}
     stepds = {pid for pid, p in everybody.items() if p.comm == "slurmstepd" and _steps_of(host, pid) == job}
     below = set(stepds)
     grown = True
@@ -99,9 +148,10 @@ def _all(host: Host) -> Iterator[_Process]:
     for name in names:
         try:
             head, _, tail = host.read(f"/proc/{name}/stat").rpartition(")")
-            state, parent = tail.split()[:2]
-            yield _Process(int(name), int(parent), clean(head.partition("(")[2], 32), state)
-        except (OSError, ValueError):
+            words = tail.split()
+            start = int(words[START]) if len(words) > START else 0
+            yield _Process(int(name), int(words[1]), clean(head.partition("(")[2], 32), words[0], start)
+        except (OSError, ValueError, IndexError):
             continue
 
 

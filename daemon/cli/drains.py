@@ -45,6 +45,10 @@ def drains(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
     table(("NODE", "OWNER", "SINCE", "REASON", "WAY OUT"), shown)
     if not rows:
         click.echo("no node is drained")
+    for row in rows:
+        told = row.get("beside")
+        for said in told if isinstance(told, list) else []:
+            click.echo(f"{cell(row, 'node')}: {cell({'said': said}, 'said')}")
     for risk in risks:
         until = cell(risk, "until", 16).replace("T", " ")
         said = f"{cell(risk, 'code')}, risk accepted by {cell(risk, 'actor')} until {until}: {cell(risk, 'reason')}"

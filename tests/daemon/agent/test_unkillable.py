@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from daemon.agent.unkillable import evidence
+from checks.wire import JobAttempt
+from daemon.agent.unkillable import Unkillable, evidence, remains
+from daemon.lanes import LaneError
 from deploy.simcluster.host import SimHost
 from tests.daemon.agent.central_server import until
 from tests.daemon.agent.running import RunningAgent
@@ -83,3 +86,65 @@ def test_the_agent_reports_it_as_evidence(agent: RunningAgent, host: SimHost) ->
 
 def test_without_a_job_nothing_is_looked_at(agent: RunningAgent) -> None:
     assert agent.raw("unkillable", b"SLURM_JOB_ID=../x").text == "nodevet: no job id, nothing was looked at"
+
+
+def test_a_known_process_is_followed_by_pid_and_start_where_no_control_group_tells(plant: Plant) -> None:
+    """E15: slurmstepd is gone, the process that holds the GPU is not; a pid that was given out anew is another's."""
+    stat = "(python) D 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0"
+    tree = {"/proc/7/stat": f"7 {stat.format(start=500)}", "/proc/7/fd/3": "-> /dev/nvidia3", "/proc/uptime": "1 1"}
+    node = plant(tree)
+    lines, left = remains(node, 42, [(7, 500)])
+    assert left == [(7, 500)] and lines[0] == "1 processes of job 42 left, 1 in state D"
+    assert lines[-1] == "/dev/nvidia3 held by 7"
+    assert remains(node, 42, [(7, 499)])[1] == [] == remains(node, 42)[1]
+
+
+class Pool:
+    """Answers as the lane does, from a list; an error where that is what stands there."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers, self.asked = list(answers), []  # type: ignore[var-annotated]
+
+    async def call(self, lane: str, function: str, arguments: dict[str, object], *, timeout: float) -> object:
+        self.asked.append(arguments["known"])
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Told:
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, ...]] = []
+
+    def send(self, *_: object, job: JobAttempt, notes: tuple[str, ...]) -> None:
+        assert job.job_id == 42
+        self.notes.append(tuple(notes[1:]))
+
+
+def test_it_is_looked_for_again_until_nothing_was_left_three_times() -> None:
+    """E15: who wants to resume such a node must know that the process is really gone.
+
+    A look that failed breaks the row, and only what has changed is told.
+    """
+    stuck, nothing = ["1 processes of job 42 left, 1 in state D"], ["0 processes of job 42 left, 0 in state D"]
+    left = [[7, 500]]
+    pool = Pool((stuck, left), (stuck, left), (nothing, []), (nothing, []), LaneError("lane hangs"),
+                (nothing, []), (nothing, []), (nothing, []), (stuck, left))  # fmt: skip
+    told = Told()
+
+    async def run() -> None:
+        made = Unkillable(pool, told, pause=0.0)  # type: ignore[arg-type]
+        await made.answer(b"SLURM_JOB_ID=42\0")
+        while made._followed:
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert told.notes == [
+        tuple(stuck),
+        tuple(nothing),
+        ("evidence not collected: lane hangs",),
+        tuple(nothing),
+        (*nothing, "seen 3 times in a row"),
+    ]
+    assert len(pool.answers) == 1 and pool.asked[1:] == [[(7, 500)]] * 7
