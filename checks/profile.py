@@ -117,4 +117,4 @@ def match_profile(host: Host, known: Mapping[str, Profile]) -> Profile:
         for p in known.values()
         if p.match.pci and all(2 * present.get(i, 0) >= max(n, 1) for i, n in p.match.pci.items())
     ]
-    return max(fitting, key=lambda p: (len(p.match.pci), p.name), default=GENERIC)
+    return max(fitting, key=lambda p: (len(p.match.pci), sum(p.match.pci.values()), p.name), default=GENERIC)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from daemon.cli.explain_list import show_all
 from daemon.cli.output import Refused, json_option, nearest, print_json
 from daemon.cli.policy import site_policy
 from daemon.cli.settings import settings
@@ -17,16 +18,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", metavar="CODE|CHECK")
+@click.argument("name", metavar="CODE|CHECK", required=False)
+@click.option("--list", "everything", is_flag=True, help="List every check, with the codes that it can give.")
 @json_option
 @click.pass_context
-def explain(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Explain a code or a check.
+def explain(ctx: click.Context, name: str | None, everything: bool, as_json: bool) -> None:
+    """Explain a code or a check, or list every check.
 
     \b
     Examples:
       nodevet explain gpu_driver_hung
       nodevet explain ib_port
+      nodevet explain --list --json
     """
     import daemon.agent.codes
     import daemon.lanes.codes  # noqa: F401 - both declare codes of our own trouble
@@ -34,7 +37,11 @@ def explain(ctx: click.Context, name: str, as_json: bool) -> None:
     from checks.catalog import load
 
     known = load()
-    if name in CODES:
+    if everything == (name is not None):
+        raise click.UsageError("name a code or a check, or give --list")
+    if name is None:
+        show_all(known, site_policy(settings(ctx)), as_json)
+    elif name in CODES:
         _code(CODES[name], known, site_policy(settings(ctx)), as_json)
     elif name in known:
         _check(known[name], as_json)

@@ -35,12 +35,53 @@ def test_the_kind_is_told_by_what_is_plugged_in(plant: Plant, tree: dict[str, st
     assert match_profile(plant(tree), profiles()).name == expected
 
 
-@pytest.mark.parametrize("name", sorted(n for n in profiles() if n != "generic"))
-def test_a_profile_with_gpus_promises_their_number(name: str) -> None:
+def gpus(device: str, count: int) -> dict[str, str | bytes]:
+    return {k.replace("0001:", "0002:"): v for k, v in adapters(count, device).items()} | {
+        f"/sys/bus/pci/devices/0002:{n:02x}:00.0/{name}": text
+        for n in range(count)
+        for name, text in (("vendor", "0x10de\n"), ("class", "0x030200\n"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        (gpus("0x3182", 8), "hgx-b300"),
+        (gpus("0x2941", 4), "gb200-nvl72"),
+        (gpus("0x2941", 3), "gb200-nvl72"),
+        (gpus("0x31c2", 4), "gb300-nvl72"),
+        (gpus("0x26b9", 4), "l40s"),
+        (gpus("0x27b8", 1), "l4"),
+        (gpus("0x1eb8", 1), "t4"),
+        (gpus("0x2331", 2), "h100-pcie"),
+        (adapters(1, "0x1021") | gpus("0x2901", 8), "hgx-b200"),
+    ],
+)
+def test_boards_and_cards_are_told_apart(plant: Plant, tree: dict[str, str | bytes], expected: str) -> None:
+    assert match_profile(plant(tree), profiles()).name == expected
+
+
+def test_a_card_beside_a_board_does_not_hide_it(plant: Plant) -> None:
+    """Both are told by one id; the board asks for more of it."""
+    display = {k.replace("0002:", "0003:"): v for k, v in gpus("0x1eb8", 1).items()}
+    assert match_profile(plant(gpus("0x2901", 8) | display), profiles()).name == "hgx-b200"
+
+
+BOARDS = sorted(n for n, p in profiles().items() if max(p.match.pci.values(), default=0) > 1)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_profile_of_a_board_promises_its_number_of_gpus(name: str) -> None:
     """Rule 4: the expectation is the profile's."""
-    checks = profiles()[name].checks
-    assert checks["gpu_count"]["expected"] == checks["gpu_driver"]["expected"] == 8
-    assert checks["gpu_nvlink"]["links"] in (12, 18)
+    found = profiles()[name]
+    expected = max(count for pci, count in found.match.pci.items() if pci.startswith("10de:"))
+    assert found.checks["gpu_count"]["expected"] == found.checks["gpu_driver"]["expected"] == expected
+    assert found.checks["gpu_nvlink"]["links"] in (12, 18)
+
+
+@pytest.mark.parametrize("name", sorted(set(profiles()) - set(BOARDS)))
+def test_a_profile_of_cards_guesses_no_number(name: str) -> None:
+    assert "gpu_count" not in profiles()[name].checks
 
 
 @pytest.mark.parametrize(
