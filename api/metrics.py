@@ -75,10 +75,15 @@ def render(
 
 
 def _singles(values: Iterable[tuple[str, float]]) -> list[str]:
-    lines = []
-    for name, value in values:
-        lines.append(f"# TYPE nodevet_{name} {'counter' if name.endswith('_total') else 'gauge'}")
-        lines.append(f"nodevet_{name} {value:g}")
+    """One value a line, its kind before the first of a name; a name may carry labels of ours."""
+    lines: list[str] = []
+    last = ""
+    for full, value in values:
+        name = full.partition("{")[0]
+        if name != last:
+            lines.append(f"# TYPE nodevet_{name} {'counter' if name.endswith('_total') else 'gauge'}")
+        lines.append(f"nodevet_{full} {value:g}")
+        last = name
     return lines
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -24,6 +24,9 @@ from checks.wire import (
     Quiet,
 )
 from slurm.state import NodeState
+
+if TYPE_CHECKING:
+    from api.service_port import ServicePort
 
 OrderKind = Literal["check", "verify", "stop-testing", "release"]
 
@@ -59,11 +62,15 @@ class DrainView(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     phase: str = ""
     exit: str = ""
+    ticket: str = ""
     beside: tuple[str, ...] = ()
 
 
 class PauseView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that Nodevet keeps its hands off until a time: nothing is asked, refused, drained or resumed."""
+    """A node that Nodevet keeps its hands off until a time: nothing is asked, refused, drained or resumed.
+
+    With a ``ticket`` it is in repair, and no time but a person ends that.
+    """
 
     cluster: str
     node: str
@@ -71,6 +78,7 @@ class PauseView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     actor: str
     created_at: datetime
+    ticket: str = ""
 
 
 class SilenceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +191,11 @@ class ControllerPort(Protocol):
     @property
     def desk(self) -> DeskPort:
         """Where people overrule automation."""
+        ...
+
+    @property
+    def service(self) -> ServicePort:
+        """Where nodes stand between service and repair."""
         ...
 
     async def permit(self, request: PermitRequest) -> PermitAnswer:

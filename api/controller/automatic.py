@@ -138,9 +138,13 @@ class Look:
         self.tally = await asyncio.to_thread(_tally, core, self.failing)
 
     def _of_this_boot(self, node: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        """What was seen before the node came up as it is now may be what it was rebooted for."""
+        """What was seen before the node came up as it is now, or before hands left it, may be what they were there for.
+
+        Once the look that is owed since then has been answered, what it did not see anew counts again.
+        """
         state = self.core.view.states.get(node)
-        up = state.boot_time if state is not None else None
+        times = (state.boot_time if state is not None else None, self.core.wave.first(node))
+        up = max((t for t in times if t is not None), default=None)
         return tuple(f for f in timed(findings) if up is None or (f.observed_at is not None and f.observed_at >= up))
 
 

@@ -27,6 +27,7 @@ from api.controller.quiet import QuietBook
 from api.controller.reconcile import reconcile
 from api.controller.records import Records
 from api.controller.rights import DrainRight
+from api.controller.service import Service
 from api.controller.shown import drain_views
 from api.controller.slurm_view import SlurmView
 from api.controller.verify import verify
@@ -77,6 +78,7 @@ class Controller:
         self.leases = Leases(self.core)
         self.permits = Permits(self.core, self.leases)
         self.desk = Desk(self.core)
+        self.service = Service(self.core, database)
         self.probation = Probation(self.core)
         self.errors = PrologErrors(self.core)
         self.right = DrainRight(self.core)
@@ -232,6 +234,7 @@ class Controller:
         """One round. Without a fresh answer of Slurm nothing is drained or resumed."""
         if not self._begun:
             self.core.notices.remember(await asyncio.to_thread(partial(self.core.store.incidents, True, limit=100_000)))
+            await asyncio.to_thread(self.service.wave.resume)
             self._begun = True
         if await self._read_is_due():
             self._read_at = time.monotonic()
@@ -247,6 +250,7 @@ class Controller:
         well = True
         for step in (
             partial(reconcile, self.core),
+            self.service.arrive,
             partial(consider, self.core),
             partial(verify, self.core),
             self.probation.watch,
@@ -257,6 +261,7 @@ class Controller:
             self.journal.watch,
             self.killed.look,
             partial(self.leases.hand_out, self._alive_nodes()),
+            self.service.follow,
         ):
             well &= await self.core.spare("", step())
         if well:

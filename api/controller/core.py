@@ -43,6 +43,18 @@ class Memory(Protocol):
     def incidents(self, is_open: bool | None = None, *, limit: int = 100) -> list[IncidentView]: ...
 
 
+class Wave(Protocol):
+    """Whole looks at nodes that are owed before anything else may follow there."""
+
+    async def want(self, nodes: Sequence[str], kind: str, why: str, actor: str = "controller") -> None:
+        """Owe each node a look."""
+        ...
+
+    def first(self, node: str) -> datetime | None:
+        """Since when hands are off no more while the look that is owed has not been answered."""
+        ...
+
+
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the controller works; times in seconds.
 
@@ -62,6 +74,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     ``resume_kill_task_failed``: a node that Slurm itself drained with "Kill task failed" is resumed once nothing of the
     job is left there and ``verify_rounds`` looks were clean, at most ``kill_failed_hourly`` nodes an hour.
+
+    ``looks_at_once``: how many nodes are asked for a whole look at the same time when a maintenance ends;
+    ``look_patience``: how long a node's findings wait for its look before they count as ever.
     """
 
     cluster: str
@@ -83,6 +98,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     retire_after: float = 7 * 86400.0
     resume_kill_task_failed: bool = False
     kill_failed_hourly: int = 4
+    looks_at_once: int = 16
+    look_patience: float = 600.0
 
 
 @dataclass(slots=True)
@@ -111,6 +128,7 @@ class Core:
     slurms_own: Callable[[str], tuple[str, str]] = lambda _: ("", "")
     notices: Notices = field(init=False)
     ground: Ground = field(init=False)
+    wave: Wave = field(init=False)
 
     def __post_init__(self) -> None:
         self.ground = Ground(self.cluster, self.store, self.view)
@@ -135,6 +153,11 @@ class Core:
         """Why automation keeps its hands off a node that a person paused, or None."""
         pause = self.quiet.paused(node, self.clock())
         return None if pause is None else why_paused(pause)
+
+    def ticket(self, node: str) -> str:
+        """The ticket under which the node is in repair, empty when it is not."""
+        pause = self.quiet.paused(node, self.clock())
+        return pause.ticket if pause is not None else ""
 
     def silenced(self, node: str) -> frozenset[str]:
         """The checks whose findings lead to nothing on this node, ``*`` for all of them."""

@@ -14,6 +14,7 @@ DrainState = Literal[
     "draining",
     "drained",
     "verifying",
+    "testing",
     "resumed",
     "resumed_unverified",
     "taken_over",
@@ -21,14 +22,15 @@ DrainState = Literal[
     "failed",
     "retired",
 ]
-OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying"})
+OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying", "testing"})
 _ENDS: frozenset[DrainState] = frozenset({"resumed_unverified", "taken_over", "resumed_outside", "retired"})
 # Where a drain may go from each state, as docs/drains.md tells it; where nothing is left, it is over.
 MOVES: dict[DrainState, frozenset[DrainState]] = {
     "intent": frozenset({"draining", "failed", *_ENDS}),
     "draining": frozenset({"drained", *_ENDS}),
-    "drained": frozenset({"draining", "verifying", *_ENDS}),
+    "drained": frozenset({"draining", "verifying", "testing", *_ENDS}),
     "verifying": frozenset({"drained", "resumed", *_ENDS}),
+    "testing": frozenset({"drained", "resumed", *_ENDS}),
 }
 
 
@@ -38,7 +40,8 @@ class DrainRecord:
 
     ``checks``: those whose findings led to it. ``boot_seen``: the boot of the last clean round. ``gpus``: what stood in
     the node when it was drained; ``part``: what has been swapped since. ``held``: why a person is asked for although
-    the rule would not. ``weight``: how much it counts among the node's strikes.
+    the rule would not. ``weight``: how much it counts among the node's strikes. ``clean_since``: the first of the clean
+    rounds that are in a row.
     """
 
     id: int
@@ -66,6 +69,7 @@ class DrainRecord:
     held: str
     weight: int
     probation_until: datetime | None
+    clean_since: datetime | None
     open: bool
     created_at: datetime
     changed_at: datetime

@@ -40,6 +40,11 @@ class Notices:
         """Whether this problem is open."""
         return (node, code) in self._said
 
+    def text(self, node: str, code: str) -> str:
+        """What is said of this problem, empty when it is not open."""
+        said = self._said.get((node, code))
+        return said.text if said is not None else ""
+
     def say(self, node: str, code: str, text: str, *, kind: str = "controller") -> None:
         """Open a problem, or refresh it where it has not been said lately."""
         said = self._said.get((node, code))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 
 from sqlalchemy import ColumnElement, RowMapping, insert, select, update
 
@@ -14,6 +14,9 @@ from checks.wire import Quiet, clean
 
 BY_TIME = "its time"
 EVERYTHING = "*"
+# An agent is told a time for every pause; a repair has none, so it is told a day that stays ahead and moves weekly.
+WEEK = timedelta(days=7)
+NO_END = timedelta(days=36_500)
 
 
 class QuietBook:
@@ -66,7 +69,9 @@ class QuietBook:
         pause = self._pauses.get(node)
         return pause if pause is not None and pause.until > now else None
 
-    def pause(self, nodes: Sequence[str], until: datetime, reason: str, actor: str, now: datetime) -> None:
+    def pause(
+        self, nodes: Sequence[str], until: datetime, reason: str, actor: str, now: datetime, *, ticket: str = ""
+    ) -> None:
         """Pause these; a pause that a node has already is replaced."""
         rows = [
             {
@@ -76,6 +81,7 @@ class QuietBook:
                 "reason": reason,
                 "actor": actor,
                 "created_at": now,
+                "ticket": ticket,
             }
             for node in nodes
         ]
@@ -143,12 +149,22 @@ class QuietBook:
         silenced = tuple(sorted(self.silenced(node, partitions, now)))
         if pause is None:
             return Quiet(silenced=silenced)
-        seconds = (pause.until - now).total_seconds()
-        return Quiet(paused=seconds, until=pause.until, reason=pause.reason, actor=pause.actor, silenced=silenced)
+        until = _horizon(now) if pause.ticket else pause.until
+        reason = f"in repair, ticket {pause.ticket}: {pause.reason}" if pause.ticket else pause.reason
+        seconds = (until - now).total_seconds()
+        return Quiet(paused=seconds, until=until, reason=reason, actor=pause.actor, silenced=silenced)
+
+
+def _horizon(now: datetime) -> datetime:
+    """One to two weeks ahead, and the same for a whole week, so that nothing changes from poll to poll."""
+    return now - (now - datetime(1970, 1, 1, tzinfo=timezone.utc)) % WEEK + 2 * WEEK
 
 
 def why_paused(pause: PauseView) -> str:
     """One line for people."""
+    if pause.ticket:
+        said = f"in repair, ticket {pause.ticket}, {pause.actor}: {pause.reason}"
+        return clean(f"{said}; nodevet ready {pause.node} ends it", 300)
     return clean(f"paused by {pause.actor} until {pause.until:%Y-%m-%d %H:%M} UTC: {pause.reason}", 300)
 
 

@@ -133,6 +133,12 @@ class Records:
         with self._db.read() as connection:
             return [_record(row) for row in connection.execute(query.order_by(drains.c.id.desc())).mappings()]
 
+    def closed_since(self, cluster: str, since: datetime) -> frozenset[str]:
+        """Nodes of which a drain has ended since a time."""
+        query = select(drains.c.node).where(drains.c.cluster == cluster, drains.c.closed_at >= since)
+        with self._db.read() as connection:
+            return frozenset(row.node for row in connection.execute(query))
+
     def on_probation(self, cluster: str) -> list[DrainRecord]:
         """Closed records whose node is, or was until just now, on probation."""
         query = select(drains).where(

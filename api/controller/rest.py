@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from api.controller.core import Core, first_lines
-from api.controller.orders import new_order
 from api.ports import DrainRow, SilenceView
 from checks.wire import clean
 from slurm.hostlist import expand
@@ -19,7 +19,9 @@ SILENCED = "silenced"
 
 async def pause(core: Core, nodes: str, seconds: float, reason: str, actor: str) -> list[DrainRow]:
     """Keep hands off these nodes; one that Slurm does not know, or does not answer for, is paused as well."""
-    names = list(dict.fromkeys(expand(nodes, limit=NODES_LIMIT)))
+    every = list(dict.fromkeys(expand(nodes, limit=NODES_LIMIT)))
+    # A pause ends by itself, and would end the repair with it.
+    names = [name for name in every if not core.ticket(name)]
     now = core.clock()
     until, text = now + timedelta(seconds=seconds), one_line(reason, REASON_LIMIT)
     await asyncio.to_thread(core.quiet.pause, names, until, text, actor, now)
@@ -28,25 +30,38 @@ async def pause(core: Core, nodes: str, seconds: float, reason: str, actor: str)
     )
     for name in names:
         core.orders.wake(core.cluster, name)
-    return [_row(core, name, "done", core.paused(name) or "paused") for name in names]
+    return [_row(core, name, "done" if name in names else "unchanged", core.paused(name) or "paused") for name in every]
 
 
 async def unpause(core: Core, nodes: str, actor: str) -> list[DrainRow]:
     """End the pauses of these nodes and have each verified, paused or not: that is what ends a maintenance."""
     names = list(dict.fromkeys(expand(nodes, limit=NODES_LIMIT)))
+    mended = [name for name in names if core.ticket(name)]
     had = await asyncio.to_thread(core.quiet.unpause, names, actor, core.clock())
     await asyncio.to_thread(
         core.audit, "ready", nodes[:500], f"{len(had)} pauses ended, verification asked", actor=actor
     )
     for name in names:
-        wave(core, name)
-    words = {True: "pause ended, verification asked", False: "was not paused; verification asked"}
-    return [_row(core, name, "done" if name in had else "unchanged", words[name in had]) for name in names]
+        core.orders.wake(core.cluster, name)
+    back = await asyncio.to_thread(_mended, core, mended, actor)
+    await core.wave.want(names, "ready", f"said to be ready by {actor}", actor)
+    return [_row(core, name, "done" if name in had else "unchanged", _ready_words(name, had, back)) for name in names]
 
 
-def wave(core: Core, node: str) -> None:
-    """Have a node looked at as a whole after hands were off it."""
-    core.orders.give(core.cluster, node, new_order("verify"))
+def _ready_words(name: str, had: Collection[str], back: Collection[str]) -> str:
+    if name in back:
+        return "repair ended; resumed when verification is clean"
+    return "pause ended, verification asked" if name in had else "was not paused; verification asked"
+
+
+def _mended(core: Core, names: Sequence[str], actor: str) -> frozenset[str]:
+    """Of the nodes that were in repair, those that go back by that word: a person's own drain waits for a resume."""
+    opened = core.records.open_drains(core.cluster)
+    mine = [r for n in names if (r := opened.get(n)) is not None and r.automatic]
+    for record in mine:
+        core.records.change(record, core.clock(), resume_by=actor, order_id=None, order_at=None, rounds=0)
+        core.audit("resume asked", record.node, "repair ended, verification first", actor=actor)
+    return frozenset(r.node for r in mine)
 
 
 async def silence(
@@ -74,9 +89,10 @@ async def unsilence(core: Core, number: int, actor: str) -> bool:
 
 async def keep_time(core: Core) -> None:
     """Read what is in force, verify the nodes whose pause has ended by itself, and say what is silenced."""
-    for node in await asyncio.to_thread(core.quiet.load, core.clock()):
+    ended = await asyncio.to_thread(core.quiet.load, core.clock())
+    for node in ended:
         await asyncio.to_thread(core.audit, "pause ended", node, "its time is over, verification asked")
-        wave(core, node)
+    await core.wave.want(ended, "ready", "its pause is over")
     await asyncio.to_thread(loud, core)
 
 

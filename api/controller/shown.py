@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from api.controller.core import Core
 from api.controller.drain_record import DrainRecord
+from api.controller.quiet import why_paused
 from api.ports import DrainView
 from checks.wire import Finding, clean
 from slurm.reason import Owner, owner_of, parse
@@ -38,6 +39,7 @@ def drain_views(core: Core) -> list[DrainView]:
                 state=str(state),
                 phase=record.state if record else "",
                 exit=_exit(core, owner, record, state),
+                ticket=core.ticket(name),
                 beside=tuple(clean(said) for said in _beside(core, owner, state, failing.get(name, ()))),
             )
         )
@@ -54,7 +56,7 @@ def _beside(core: Core, owner: Owner, state: NodeState, failing: Sequence[Findin
         if told:
             yield f"we find {'; '.join(told)}{more}"
     if (pause := core.quiet.paused(state.name, core.clock())) is not None:
-        yield f"paused by {pause.actor} until {pause.until:%Y-%m-%d %H:%M} UTC: {pause.reason}"
+        yield why_paused(pause)
     for silence in core.quiet.silences(core.clock()):
         if (not silence.node or silence.node == state.name) and (
             not silence.partition or silence.partition in state.partitions
@@ -63,6 +65,11 @@ def _beside(core: Core, owner: Owner, state: NodeState, failing: Sequence[Findin
             yield f"{what} silenced by {silence.actor} until {silence.until:%Y-%m-%d %H:%M} UTC: {silence.reason}"
     if risk := core.risk(state.name):
         yield risk
+
+
+def way_out(core: Core, state: NodeState, record: DrainRecord | None) -> str:
+    """What brings back a node that is out of service or that hands are off."""
+    return _exit(core, owner_of(state) or Owner.OTHER, record, state)
 
 
 def _exit(core: Core, owner: Owner, record: DrainRecord | None, state: NodeState) -> str:

@@ -35,6 +35,7 @@ drains = Table(
     Column("held", Text, nullable=False, server_default=""),
     Column("weight", Integer, nullable=False, server_default="1"),
     Column("probation_until", UtcTime),
+    Column("clean_since", UtcTime),
     Column("open", Boolean, nullable=False, default=True),
     Column("created_at", UtcTime, nullable=False),
     Column("changed_at", UtcTime, nullable=False),
@@ -74,6 +75,7 @@ pauses = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("ended_at", UtcTime),
     Column("ended_by", String(128), nullable=False, server_default=""),
+    Column("ticket", String(128), nullable=False, server_default=""),
     Index("ix_pauses_open", "cluster", "ended_at"),
 )
 

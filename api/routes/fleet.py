@@ -6,6 +6,7 @@ import msgspec
 
 from api.ports import ControllerPort
 from api.routes.shapes import Coverage, NodeDetail
+from api.service_port import ServiceState
 from api.store.past_views import PastFilter
 from api.store.store import Store
 from api.store.views import NodeFilter, NodeView
@@ -25,6 +26,8 @@ def with_slurm(view: NodeView, controller: ControllerPort) -> NodeView:
         view = msgspec.structs.replace(view, paused_until=quiet.until)
     if risk := controller.desk.risk(view.cluster, view.node):
         view = msgspec.structs.replace(view, risk=risk)
+    if known := controller.service.states().get(view.node):
+        view = msgspec.structs.replace(view, service=known)
     if state is None:
         return view
     reason = state.active_reason
@@ -47,6 +50,14 @@ def node_filter(
     return NodeFilter(verdict=verdict, text=q, cluster=cluster, names=names, past=past)
 
 
+def standing_in(controller: ControllerPort, state: ServiceState | None, wanted: NodeFilter) -> NodeFilter:
+    """The filter narrowed to the nodes that stand in one state."""
+    if state is None:
+        return wanted
+    names = frozenset(n for n, s in controller.service.states().items() if s == state)
+    return msgspec.structs.replace(wanted, names=names if wanted.names is None else names & wanted.names)
+
+
 def detail(store: Store, controller: ControllerPort, cluster: str, node: str) -> NodeDetail | None:
     """All that is known of one node."""
     view = store.node(cluster, node)
@@ -55,6 +66,7 @@ def detail(store: Store, controller: ControllerPort, cluster: str, node: str) ->
     return NodeDetail(
         **msgspec.structs.asdict(with_slurm(view, controller)),
         findings=store.current_findings(cluster, node),
+        standing=controller.service.of(cluster, node),
         drain=next((d for d in controller.drains() if (d.cluster, d.node) == (cluster, node)), None),
         inventory=store.inventory(cluster, node),
         reports=store.reports_of_node(cluster, node, limit=REPORTS_SHOWN),

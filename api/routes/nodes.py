@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from api.problems import Absent
 from api.routes.deps import ControllerDep, Cursor, Limit, Name, Orderer, StoreDep, Viewer, Window
-from api.routes.fleet import detail, node_filter, with_slurm
+from api.routes.fleet import detail, node_filter, standing_in, with_slurm
 from api.routes.shapes import (
     CheckBody,
     NodeDetail,
@@ -22,6 +22,7 @@ from api.routes.shapes import (
     reply,
     row_cursor,
 )
+from api.service_port import ServiceState
 from api.store.past_views import PastFilter, TimelineItem
 from api.store.store import utc_now
 from api.store.views import ChangeView, FindingView, NodeFilter, NodeView, ReportView
@@ -49,13 +50,15 @@ def _past(
 
 
 def _wanted(
+    controller: ControllerDep,
     past: Annotated[PastFilter, Depends(_past)],
     verdict: Verdict | None = None,
     q: Annotated[str, Query(max_length=200)] = "",
     nodes: Annotated[str | None, Query(max_length=60_000)] = None,
     cluster: Annotated[str | None, Query(max_length=128)] = None,
+    service: ServiceState | None = None,
 ) -> NodeFilter:
-    return node_filter(verdict, q, nodes, cluster, None if past.empty else past)
+    return standing_in(controller, service, node_filter(verdict, q, nodes, cluster, None if past.empty else past))
 
 
 @router.get("/nodes", **answers(Page[NodeView]))

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from api.hot.body import check_kind
 from api.ports import DrainRow, DrainView
 from api.problems import Problem, Unacceptable
+from api.service_port import ServiceView
 from api.store.views import AttributionView, NodeView, ReportView, StartsView, TokenView
 from checks.wire import Finding, Limits, NodeFacts
 
@@ -36,6 +37,7 @@ class NodeDetail(NodeView, frozen=True, kw_only=True):
 
     findings: tuple[Finding, ...]
     drain: DrainView | None
+    standing: ServiceView | None
     inventory: NodeFacts | None
     reports: list[ReportView]
     began: list[AttributionView]

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 import api.controller.operation_tables
+import api.controller.service_tables
 import api.controller.tables
 import api.store.job_tables
 import api.store.past_tables

@@ -55,6 +55,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     paused_until: datetime | None = None
     risk: str = ""
+    service: str = ""
 
 
 class FindingView(Finding, frozen=True, kw_only=True):

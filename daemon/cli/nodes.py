@@ -8,16 +8,21 @@ import click
 
 from daemon.cli.jobs import print_began
 from daemon.cli.output import json_option, paint, print_json, table
+from daemon.cli.repair import strikes
 from daemon.cli.rest import duration
 from daemon.cli.service import Row, age, cell, cluster_of, every, service, service_options
 
 PAST = ("had", "part", "driver", "drained", "rebooted")
+SERVICE = click.Choice(
+    ["in_service", "suspect", "draining", "drained", "repairing", "verifying", "probation", "held", "retired"]
+)
 VERDICTS = click.Choice(["healthy", "degraded", "faulty", "unknown"])
 
 
 @click.command()
 @click.argument("hostlist", required=False)
 @click.option("--verdict", type=VERDICTS, help="Only nodes with this verdict.")
+@click.option("--service", type=SERVICE, help="Only nodes that stand here between service and repair.")
 @click.option("--cluster", help="Only this cluster.")
 @click.option("--search", "q", default="", help="Words in name, summary or reason.")
 @click.option("--had", metavar="CODE", help="Only nodes where CODE was seen (with --since: lately, or still is).")
@@ -52,9 +57,11 @@ def nodes(
       nodevet nodes gpu[001-032] --verdict faulty
       nodevet nodes --had gpu_xid_reset --drained 2 --since 30d
       nodevet nodes --part GPU-5f1c2a
+      nodevet nodes --service drained
       nodevet nodes --json | jq '.items[] | select(.verdict != "healthy") | .node'
     """
     past = {name: more.pop(name) for name in PAST}
+    state = more.pop("service")
     if since is not None:
         if all(value is None for value in past.values()):
             raise click.UsageError("--since goes with --had, --part, --driver, --drained or --rebooted")
@@ -66,6 +73,7 @@ def nodes(
             "verdict": verdict,
             "cluster": cluster,
             "q": q or None,
+            "service": state,
             **past,
         }
         rows = every(client, "nodes", asked=asked, limit=500)
@@ -79,9 +87,17 @@ def nodes(
     if any(row.get("simulated") for row in rows):
         click.echo("SIMULATED hardware", err=True)
     shown = [
-        (cell(r, "node"), cell(r, "verdict"), cell(r, "slurm_state"), age(r, "last_contact"), _line(r)) for r in rows
+        (
+            cell(r, "node"),
+            cell(r, "verdict"),
+            cell(r, "service"),
+            cell(r, "slurm_state"),
+            age(r, "last_contact"),
+            _line(r),
+        )
+        for r in rows
     ]
-    table(("NODE", "VERDICT", "SLURM", "SEEN", "WHY"), shown, painted=1)
+    table(("NODE", "VERDICT", "SERVICE", "SLURM", "SEEN", "WHY"), shown, painted=1)
     click.echo(_counted(rows))
 
 
@@ -170,6 +186,7 @@ def _print_node(seen: Row, everything: bool) -> None:
     if seen.get("paused_until"):
         click.echo(f"  paused until {cell(seen, 'paused_until')}: nothing is asked, refused or drained")
     click.echo(f"  last contact: {age(seen, 'last_contact')} ago, data {cell(seen, 'data')}")
+    _print_service(seen.get("standing"))
     drain = seen.get("drain")
     if isinstance(drain, dict):
         click.echo(f"  drain: {cell(drain, 'owner')} {cell(drain, 'phase')}; way out: {cell(drain, 'exit')}")
@@ -185,6 +202,21 @@ def _print_node(seen: Row, everything: bool) -> None:
     if reports:
         click.echo()
         table(("AGO", "OCCASION", "JOB", "ANSWER", "WHY"), [_report(r) for r in reports])
+
+
+def _print_service(found: object) -> None:
+    """Where the node stands, what brings it back, and how it moved lately."""
+    if not isinstance(found, dict):
+        return
+    why = f": {cell(found, 'why', 120)}" if found.get("why") else ""
+    click.echo(f"  service: {cell(found, 'state')} for {age(found, 'since')}{why}")
+    if found.get("way"):
+        click.echo(f"  back in service: {cell(found, 'way')}")
+    if found.get("strikes"):
+        click.echo(f"  strikes: {strikes(found)}")
+    for move in _rows(found.get("moves"))[:5]:
+        said = f": {cell(move, 'why', 100)}" if move.get("why") else ""
+        click.echo(f"    {age(move, 'at')} ago {cell(move, 'old')} -> {cell(move, 'new')}{said}")
 
 
 def _report(row: Row) -> tuple[str, str, str, str, str]:

@@ -1,4 +1,4 @@
-"""Hands off and back: pause nodes, make them ready again, silence findings, each with an end that is stated."""
+"""Hands off: pause nodes and silence findings, each with an end that is stated."""
 
 from __future__ import annotations
 
@@ -64,25 +64,8 @@ def pause(
         if seconds is None or not reason:
             raise click.UsageError("a pause needs --for and --reason")
         asked = {"nodes": hostlist, "seconds": seconds, "reason": reason}
-        rows = _items(client.post("pauses", asked, dict[str, object]))
-    _show(rows, as_json)
-
-
-@click.command()
-@click.argument("hostlist")
-@json_option
-@service_options
-@click.pass_context
-def ready(ctx: click.Context, /, hostlist: str, as_json: bool, **where: str | None) -> None:
-    """End the pause of nodes, or a maintenance, and have every one of them looked at as a whole.
-
-    \b
-    Example:
-      nodevet ready gpu[001-032]
-    """
-    with service(ctx, **where) as client:
-        rows = _items(client.post("pauses/end", {"nodes": hostlist}, dict[str, object]))
-    _show(rows, as_json)
+        rows = items_of(client.post("pauses", asked, dict[str, object]))
+    show(rows, as_json)
 
 
 @click.command()
@@ -134,7 +117,7 @@ def silence(
             raise click.UsageError("a silence needs --for and --reason")
         else:
             asked = {k: v for k, v in wanted.items() if v} | {"seconds": seconds, "reason": reason}
-            rows = _items(client.post("silences", asked, dict[str, object]))
+            rows = items_of(client.post("silences", asked, dict[str, object]))
     if as_json:
         print_json({"items": rows})
         return
@@ -146,7 +129,8 @@ def silence(
         click.echo("nothing is silenced")
 
 
-def _items(answer: Row) -> list[Row]:
+def items_of(answer: Row) -> list[Row]:
+    """The rows of an answer."""
     items = answer.get("items")
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
@@ -155,17 +139,21 @@ def _minute(row: Row) -> str:
     return cell(row, "until")[:16].replace("T", " ")
 
 
+def _end(row: Row) -> str:
+    return f"ready; ticket {cell(row, 'ticket')}" if row.get("ticket") else _minute(row)
+
+
 def _show_pauses(rows: list[Row], as_json: bool) -> None:
     if as_json:
         print_json({"items": rows})
         return
-    shown = [(cell(r, "node"), _minute(r), cell(r, "actor"), cell(r, "reason", 100)) for r in rows]
+    shown = [(cell(r, "node"), _end(r), cell(r, "actor"), cell(r, "reason", 100)) for r in rows]
     table(("NODE", "UNTIL (UTC)", "BY", "REASON"), shown)
     if not rows:
         click.echo("no node is paused")
 
 
-def _show(rows: list[Row], as_json: bool) -> None:
+def show(rows: list[Row], as_json: bool) -> None:
     """One line a node, or their number where there are many that went well."""
     if as_json:
         print_json({"items": rows})

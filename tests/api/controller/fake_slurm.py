@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from api.controller import service_tables as _service_tables  # noqa: F401 - registers its own
 from api.controller import tables as _tables  # noqa: F401 - registers the controller's tables
 from api.controller.control import Controller
 from api.controller.core import ControllerSettings
