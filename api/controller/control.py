@@ -24,7 +24,7 @@ from api.controller.orders import new_order
 from api.controller.permits import Permits
 from api.controller.probation import Probation
 from api.controller.quiet import QuietBook
-from api.controller.reconcile import reconcile
+from api.controller.reconcile import landing, reconcile
 from api.controller.records import Records
 from api.controller.rights import DrainRight
 from api.controller.service import Service
@@ -46,7 +46,6 @@ log = logging.getLogger(__name__)
 GATHER_SECONDS = 0.2
 LIVE_LIMIT = 4096
 MOVING_SECONDS = 1.0
-LANDING_SECONDS = 60.0
 AFTER_ERROR_SECONDS = 2.0
 
 
@@ -273,15 +272,8 @@ class Controller:
 
     async def _read_is_due(self) -> bool:
         passed = time.monotonic() - self._read_at
-        return passed >= self.core.settings.poll or (passed >= MOVING_SECONDS and await self._moving())
-
-    async def _moving(self) -> bool:
-        """Whether a drain of ours is just landing, so that Slurm is worth a question before its time."""
-        opened = await asyncio.to_thread(self.core.records.open_drains, self.core.cluster)
-        now = self.core.clock()
-        return any(
-            r.state in ("intent", "draining") and abs((now - r.changed_at).total_seconds()) < LANDING_SECONDS
-            for r in opened.values()
+        return passed >= self.core.settings.poll or (
+            passed >= MOVING_SECONDS and await asyncio.to_thread(landing, self.core)
         )
 
     def _alive_nodes(self) -> list[str]:

@@ -12,12 +12,22 @@ from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
 INTENT_SECONDS = 60.0
+LANDING_SECONDS = 60.0
 UNKNOWN = "slurm knows no such node"
 
 
 async def reconcile(core: Core) -> None:
     """Settle every open record against the last bulk read; records younger than that read wait for the next."""
     await asyncio.to_thread(_reconcile, core)
+
+
+def landing(core: Core) -> bool:
+    """Whether a drain of ours is just landing, so that Slurm is worth a question before its time."""
+    now = core.clock()
+    return any(
+        r.state in ("intent", "draining") and abs((now - r.changed_at).total_seconds()) < LANDING_SECONDS
+        for r in core.records.open_drains(core.cluster).values()
+    )
 
 
 def _reconcile(core: Core) -> None:

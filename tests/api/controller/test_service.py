@@ -190,7 +190,8 @@ def test_one_sentence_says_what_brings_it_back(tmp_path: Path) -> None:
         assert ways == {
             "n1": "whoever drained it resumes it",
             "n2": "mend it; 2 clean verifications in a row then resume it",
-            "n3": "slurm's own drain: find the cause, then scontrol update nodename=… state=resume",
+            "n3": "slurm's own drain: see that nothing of the job is left, or reboot; "
+            "then scontrol update nodename=… state=resume",
             "n4": "mend it; then nodevet resume",
             "n5": "",
             "n6": "",
