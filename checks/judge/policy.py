@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from checks.judge.nearest import nearest
-from checks.wire import Action, Blame, Status
+from checks.judge.rules import CounterRule, KernelRule, Pack, PolicyStep, Rule
+from checks.wire import Blame, Status
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+__all__ = [
+    "CounterRule",
+    "KernelRule",
+    "Pack",
+    "Policy",
+    "PolicyError",
+    "PolicyStep",
+    "Rule",
+]
 Layer = TypeVar("Layer", bound=msgspec.Struct)
-PolicyStep = Literal["verify", "burn-in", "person"]
 
 
 class PolicyError(ValueError):
     """A policy file cannot be used; the text names file, key and the nearest known name."""
-
-
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What follows from one code.
-
-    ``status``/``blame`` override the code's own. ``prolog`` and ``interval`` are the wanted actions. ``confirm`` is
-    the number of consecutive rounds before anything follows, at a hook as between jobs. ``lease``: a permit
-    may be leased in advance. ``device_lost``: refuse even a job that would not be requeued. ``breaks_every_job``:
-    a late drain may requeue a started job. ``refuse_up_to_nodes``: larger jobs are admitted and the node drained
-    afterwards. ``resume``: what brings the node back. ``shadow``: recorded, never acted upon.
-    """
-
-    status: Status | None = None
-    blame: Blame | None = None
-    prolog: Action | None = None
-    interval: Action | None = None
-    confirm: int | None = None
-    lease: bool | None = None
-    device_lost: bool | None = None
-    breaks_every_job: bool | None = None
-    refuse_up_to_nodes: int | None = None
-    resume: PolicyStep | None = None
-    shadow: bool | None = None
-
-
-class KernelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one kind of line in the kernel's log means; any field may be left out by a layer over another.
-
-    ``match`` and ``clear`` are regular expressions with the groups ``target``; ``means`` are our words for people.
-    ``at_least`` lines about one target ``within`` seconds make a finding with ``code``, which stands ``hold`` seconds.
-    ``judge``: the check that looks at the present state. ``off``: the site does not want it.
-    """
-
-    match: str | None = None
-    clear: str | None = None
-    code: str | None = None
-    means: str | None = None
-    status: Status | None = None
-    blame: Blame | None = None
-    at_least: int | None = None
-    within: float | None = None
-    hold: float | None = None
-    judge: str | None = None
-    off: bool | None = None
-
-    def __post_init__(self) -> None:
-        for text in (self.match, self.clear):
-            try:
-                re.compile(text or "")
-            except re.error as error:
-                raise ValueError(f"no regular expression: {error}") from error
-        if self.blame == "self":
-            raise ValueError("blame self is our own trouble, which no line of the kernel tells")
-
-
-class Pack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One policy file: a version, defaults per "status.blame", rules per code, tables of Xids and kernel lines."""
-
-    version: str
-    defaults: dict[str, Rule] = {}
-    codes: dict[str, Rule] = {}
-    xid: dict[str, dict[str, str | int | bool]] = {}
-    kernel: dict[str, KernelRule] = {}
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,12 +45,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     xid: dict[str, dict[str, str | int | bool]]
     origin: dict[str, str]
     kernel: dict[str, KernelRule] = {}
+    counter: dict[str, CounterRule] = {}
 
     def rule(self, code: str, status: Status, blame: Blame | None) -> Rule:
         """The rule in force for a finding: the code's own values over the defaults of its status and blame."""
         default = self.defaults.get(f"{status}.{blame}", Rule())
         own = self.codes.get(code)
         return _over(default, own) if own else default
+
+
+_KINDS: dict[str, type[msgspec.Struct]] = {
+    "defaults": Rule,
+    "codes": Rule,
+    "kernel": KernelRule,
+    "counter": CounterRule,
+}
 
 
 def _over(base: Layer, layer: Layer) -> Layer:
@@ -128,7 +82,7 @@ def read_pack(text: str, name: str) -> Pack:
 
 def _where(raw: Mapping[str, object]) -> str:
     """The first rule that cannot be read, which msgspec does not name."""
-    for part, kind in (("defaults", Rule), ("codes", Rule), ("kernel", KernelRule)):
+    for part, kind in _KINDS.items():
         rules = raw.get(part)
         for key, rule in rules.items() if isinstance(rules, dict) else ():
             try:
@@ -143,8 +97,8 @@ def _nearest(text: str, where: str) -> str:
     parts = text.split("`")
     if "unknown field" not in text or len(parts) < 2:
         return ""
-    rule = KernelRule if where.startswith(" in kernel.") else Rule
-    return nearest(parts[1], [*rule.__struct_fields__, *Pack.__struct_fields__])
+    part = where.removeprefix(" in ").partition(".")[0]
+    return nearest(parts[1], [*_KINDS.get(part, Rule).__struct_fields__, *Pack.__struct_fields__])
 
 
 def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
@@ -164,16 +118,20 @@ def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
     codes: dict[str, Rule] = {}
     xid: dict[str, dict[str, str | int | bool]] = {}
     kernel: dict[str, KernelRule] = {}
+    counter: dict[str, CounterRule] = {}
     origin: dict[str, str] = {}
     for name, pack in packs:
         version = f"{version}+{pack.version}" if version else pack.version
         _lay(defaults, pack.defaults, origin, (name, "defaults"))
         _lay(codes, pack.codes, origin, (name, "codes"))
         _lay(kernel, pack.kernel, origin, (name, "kernel"))
+        _lay(counter, pack.counter, origin, (name, "counter"))
         for number, entry in pack.xid.items():
             xid[number] = {**xid.get(number, {}), **entry}
             origin.update({f"xid.{number}.{k}": name for k in entry})
-    return Policy(version=version, defaults=defaults, codes=codes, xid=xid, origin=origin, kernel=kernel)
+    return Policy(
+        version=version, defaults=defaults, codes=codes, xid=xid, origin=origin, kernel=kernel, counter=counter
+    )
 
 
 def _lay(into: dict[str, Layer], layer: Mapping[str, Layer], origin: dict[str, str], where: tuple[str, str]) -> None:

@@ -1,0 +1,99 @@
+"""What one policy file may hold: rules per code, and tables of what lines, numbers and counters mean."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from checks.wire import Action, Blame, Status
+
+PolicyStep = Literal["verify", "burn-in", "person"]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What follows from one code.
+
+    ``status``/``blame`` override the code's own. ``prolog`` and ``interval`` are the wanted actions. ``confirm`` is
+    the number of consecutive rounds before anything follows, at a hook as between jobs. ``lease``: a permit
+    may be leased in advance. ``device_lost``: refuse even a job that would not be requeued. ``breaks_every_job``:
+    a late drain may requeue a started job. ``refuse_up_to_nodes``: larger jobs are admitted and the node drained
+    afterwards. ``resume``: what brings the node back. ``shadow``: recorded, never acted upon.
+    """
+
+    status: Status | None = None
+    blame: Blame | None = None
+    prolog: Action | None = None
+    interval: Action | None = None
+    confirm: int | None = None
+    lease: bool | None = None
+    device_lost: bool | None = None
+    breaks_every_job: bool | None = None
+    refuse_up_to_nodes: int | None = None
+    resume: PolicyStep | None = None
+    shadow: bool | None = None
+
+
+class KernelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one kind of line in the kernel's log means; any field may be left out by a layer over another.
+
+    ``match`` and ``clear`` are regular expressions with the groups ``target``; ``means`` are our words for people.
+    ``at_least`` lines about one target ``within`` seconds make a finding with ``code``, which stands ``hold`` seconds.
+    ``judge``: the check that looks at the present state. ``off``: the site does not want it.
+    """
+
+    match: str | None = None
+    clear: str | None = None
+    code: str | None = None
+    means: str | None = None
+    status: Status | None = None
+    blame: Blame | None = None
+    at_least: int | None = None
+    within: float | None = None
+    hold: float | None = None
+    judge: str | None = None
+    off: bool | None = None
+
+    def __post_init__(self) -> None:
+        for text in (self.match, self.clear):
+            try:
+                re.compile(text or "")
+            except re.error as error:
+                raise ValueError(f"no regular expression: {error}") from error
+        if self.blame == "self":
+            raise ValueError("blame self is our own trouble, which no line of the kernel tells")
+
+
+class CounterRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a counter of an RDMA port has grown too fast: by more than ``limit`` within ``within`` seconds.
+
+    ``path``: below the port's folder. ``layer``: the one link layer that is meant, empty for both.
+    ``means``: our words. ``off``: the site does not want it.
+    """
+
+    path: str | None = None
+    limit: int | None = None
+    within: float | None = None
+    means: str | None = None
+    layer: Literal["", "InfiniBand", "Ethernet"] | None = None
+    status: Literal["warn", "fail"] | None = None
+    blame: Literal["node", "fabric", "job"] | None = None
+    off: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.path is not None and not re.fullmatch(r"(?:hw_)?counters/\w{1,64}", self.path):
+            raise ValueError(f"path {self.path!r}: expected counters/NAME or hw_counters/NAME")
+        if self.within is not None and not 10 <= self.within <= 86400:
+            raise ValueError(f"within {self.within:g}: expected 10 to 86400 s")
+
+
+class Pack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One policy file: a version, defaults per "status.blame", rules per code, and tables of what things mean."""
+
+    version: str
+    defaults: dict[str, Rule] = {}
+    codes: dict[str, Rule] = {}
+    xid: dict[str, dict[str, str | int | bool]] = {}
+    kernel: dict[str, KernelRule] = {}
+    counter: dict[str, CounterRule] = {}
