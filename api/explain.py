@@ -127,9 +127,22 @@ def _words(
         shared = " (shared with other jobs)" if any(b.shared for b in began) else ""
         parts.append(f"during it began: {told}{shared}")
     operator = "; ".join(parts)
-    nodes = _names(b.node for b in began)
-    user = f"started; a fault began on {nodes} while the job ran, which may explain its end" if began else "started"
-    return user, operator
+    return _for_user(began), operator
+
+
+def _for_user(began: Sequence[AttributionView]) -> str:
+    """What may explain the job's end; its own limit is said as such, so that nobody looks for a bad node."""
+    memory = [b for b in began if b.code == "oom_job"]
+    others = [b for b in began if b.code != "oom_job"]
+    parts = ["started"]
+    if memory:
+        parts.append(
+            f"on {_names(b.node for b in memory)} the job reached the memory it had asked for and one of its processes "
+            "was killed: ask for more memory"
+        )
+    if others:
+        parts.append(f"a fault began on {_names(b.node for b in others)} while the job ran, which may explain its end")
+    return "; ".join(parts)
 
 
 def _names(nodes: Iterable[str]) -> str:

@@ -6,28 +6,24 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
-from sqlalchemy import Connection, func, insert, or_, select
+from sqlalchemy import Connection, insert, or_, select
 
 from api.store.current import read_current
-from api.store.incidents import open_incident
+from api.store.job_faults import LONGEST, NAMES_A_JOB, TOLD, many_nodes, named, row_of
 from api.store.job_tables import attributions, starts
 from api.store.jobs import FINDINGS
 from api.store.starts import NO_PROLOG, REFUSED, latest
-from api.store.tables import changes, findings, reports
+from api.store.tables import changes, reports
 from api.store.views import AttributionView
 from checks.wire import Finding, JobAttempt, Report
 
-# The same fault on so many nodes of one job speaks of the job before it speaks of the nodes.
-MANY_NODES = 3
-JOB_KIND = "job"
-_TOLD = ("fail", "warn")
-_LONGEST = timedelta(days=30)
 Key = tuple[str, str, str]
 
 
 def attribute(connection: Connection, fresh: Sequence[Report], now: datetime) -> None:
     """For each epilog: keep what began since the attempt's prolog on this node; call it after `record`."""
     for report in fresh:
+        named(connection, report, now)
         if report.occasion != "epilog" or report.job is None:
             continue
         start = latest(connection, report.cluster, report.node, report.job)
@@ -38,9 +34,9 @@ def attribute(connection: Connection, fresh: Sequence[Report], now: datetime) ->
         found = _began(connection, report, report.job, (start.at, end))
         if found:
             shared = _shared(connection, report, report.job, (start.at, end))
-            connection.execute(insert(attributions), [_row(report, report.job, f, now, shared=shared) for f in found])
+            connection.execute(insert(attributions), [row_of(report, report.job, f, now, shared=shared) for f in found])
             for code in sorted({f.code for f in found}):
-                _many_nodes(connection, report, report.job, code, now)
+                many_nodes(connection, report, report.job, code, now)
 
 
 def _began(connection: Connection, report: Report, job: JobAttempt, span: tuple[datetime, datetime]) -> list[Finding]:
@@ -50,7 +46,9 @@ def _began(connection: Connection, report: Report, job: JobAttempt, span: tuple[
     found: dict[Key, Finding] = {}
     for finding in (*_gone(connection, report, span), *now_there, *report.findings):
         since = finding.since or finding.observed_at
-        if finding.status not in _TOLD or finding.blame == "self" or finding.key in before:
+        if finding.status not in TOLD or finding.blame == "self" or finding.key in before:
+            continue
+        if NAMES_A_JOB.fullmatch(finding.target):
             continue
         if since is not None and span[0] <= since <= span[1]:
             found[finding.key] = msgspec.structs.replace(finding, since=since)
@@ -71,7 +69,7 @@ def _before(connection: Connection, report: Report, job: JobAttempt) -> set[Key]
         .order_by(reports.c.id.desc())
         .limit(1)
     ).first()
-    return {f.key for f in FINDINGS.decode(row.findings) if f.status in _TOLD} if row else set()
+    return {f.key for f in FINDINGS.decode(row.findings) if f.status in TOLD} if row else set()
 
 
 def _gone(connection: Connection, report: Report, span: tuple[datetime, datetime]) -> Iterable[Finding]:
@@ -80,7 +78,7 @@ def _gone(connection: Connection, report: Report, span: tuple[datetime, datetime
         .where(
             changes.c.cluster == report.cluster,
             changes.c.node == report.node,
-            changes.c.status.in_(_TOLD),
+            changes.c.status.in_(TOLD),
             changes.c.observed_at.between(*span),
         )
         .order_by(changes.c.id)
@@ -102,55 +100,12 @@ def _shared(connection: Connection, report: Report, job: JobAttempt, span: tuple
             starts.c.node == report.node,
             starts.c.job_id != job.job_id,
             starts.c.outcome != REFUSED,
-            starts.c.at.between(span[0] - _LONGEST, span[1]),
+            starts.c.at.between(span[0] - LONGEST, span[1]),
             or_(starts.c.ended_at.is_(None), starts.c.ended_at > span[0]),
         )
         .limit(1)
     )
     return connection.execute(other).first() is not None
-
-
-def _many_nodes(connection: Connection, report: Report, job: JobAttempt, code: str, now: datetime) -> None:
-    """Open one incident of the job where its nodes, and not as many others, began to show the same fault."""
-    mine = (
-        attributions.c.cluster == report.cluster,
-        attributions.c.job_id == job.job_id,
-        attributions.c.code == code,
-        attributions.c.at > now - _LONGEST,
-    )
-    nodes = set(connection.execute(select(attributions.c.node).distinct().where(*mine)).scalars())
-    first = connection.execute(select(func.min(attributions.c.began_at)).where(*mine)).scalar()
-    if len(nodes) < MANY_NODES or first is None:
-        return
-    showing = select(findings.c.node).distinct()
-    elsewhere = connection.execute(
-        showing.where(findings.c.cluster == report.cluster, findings.c.code == code, findings.c.since >= first)
-    ).scalars()
-    if len(set(elsewhere) - nodes) >= len(nodes):
-        return
-    text = f"{code} began on {len(nodes)} nodes during job {job.job_id}: look at the job before its nodes"
-    key = (report.cluster, "", code, f"job {job.job_id}")
-    open_incident(connection, now, key, message=text, kind=JOB_KIND)
-
-
-def _row(report: Report, job: JobAttempt, finding: Finding, now: datetime, *, shared: bool) -> dict[str, object]:
-    return {
-        "cluster": report.cluster,
-        "node": report.node,
-        "job_id": job.job_id,
-        "attempt": job.key,
-        "uid": job.uid,
-        "gpu_minors": msgspec.json.encode(job.gpu_minors).decode(),
-        "check_name": finding.check,
-        "code": finding.code,
-        "target": finding.target,
-        "status": finding.status,
-        "blame": finding.blame,
-        "message": finding.message,
-        "shared": shared,
-        "began_at": finding.since,
-        "at": now,
-    }
 
 
 def read(

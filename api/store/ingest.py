@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, select, update
 from api.store.attribution import attribute
 from api.store.current import Current, changed, read_current, replace, write_changes, write_current
 from api.store.incidents import follow
+from api.store.job_faults import crashed
 from api.store.past import note
 from api.store.starts import record
 from api.store.status import facts_of, from_findings, from_report, read_status, record_inventory, write_status
@@ -40,8 +41,10 @@ def ingest(
         kept = [_row(r, now) for r in fresh if _is_kept(r)]
         if kept:
             connection.execute(insert(reports), kept)
-        _apply(connection, batch, fresh, now, policy, silenced)
+        booted = _apply(connection, batch, fresh, now, policy, silenced)
         record(connection, fresh)
+        for report in booted:
+            crashed(connection, report, now)
         attribute(connection, fresh, now)
     accepted = fresh[-1].sequence if fresh else last
     return Stored(accepted=accepted, stored=tuple(fresh), repeated=len(batch.reports) - len(fresh))
@@ -72,16 +75,16 @@ def _is_kept(report: Report) -> bool:
 
 def _apply(
     connection: Connection, batch: Batch, fresh: list[Report], now: datetime, policy: Policy, silenced: Silenced
-) -> None:
-    """Bring status, current findings, history and incidents up to the last of ``fresh``."""
+) -> list[Report]:
+    """Bring status, current findings, history and incidents up to the last of ``fresh``; gives what told of a boot."""
     status = read_status(connection, batch.cluster, batch.node)
     incarnation = status.incarnation if status else ""
     newest = status.last_report if status else None
     timely = [r for r in fresh if incarnation in ("", r.incarnation) or newest is None or r.started_at > newest]
     if not timely:
         write_status(connection, batch.cluster, batch.node, now, {})
-        return
-    note(connection, (status.boot_id, facts_of(status.facts)) if status else None, timely, now)
+        return []
+    booted = note(connection, (status.boot_id, facts_of(status.facts)) if status else None, timely, now)
     before = read_current(connection, batch.cluster, batch.node)
     after, named = _replay(connection, before, timely, now)
     write_current(connection, batch.cluster, batch.node, named, after)
@@ -94,6 +97,7 @@ def _apply(
     write_status(connection, batch.cluster, batch.node, now, values)
     rest = frozenset(check for check in named if silenced(batch.cluster, batch.node, check))
     follow(connection, now, (batch.cluster, batch.node), named, after, unanswered=reported == "unknown", silenced=rest)
+    return booted
 
 
 def _replay(

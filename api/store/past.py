@@ -23,14 +23,19 @@ Key = tuple[str, str]
 
 def note(
     connection: Connection, before: tuple[str, NodeFacts | None] | None, fresh: Sequence[Report], now: datetime
-) -> None:
-    """Write down what these reports of one node show for the first time; ``before``: boot and facts until now."""
+) -> list[Report]:
+    """Write down what these reports of one node show for the first time; ``before``: boot and facts until now.
+
+    Gives the first report of each boot that was not the node's first.
+    """
     boot, facts = before if before is not None else ("", None)
+    booted = []
     for report in fresh:
         at = report.started_at
         if report.boot_id and report.boot_id != boot:
             if boot:
                 event(connection, (report.cluster, report.node), "boot", report.boot_id, "came up anew", at)
+                booted.append(report)
             boot = report.boot_id
         if report.facts is None:
             continue
@@ -38,6 +43,7 @@ def note(
             _compared(connection, report, facts, report.facts)
         _parts(connection, report, report.facts, now)
         facts = report.facts
+    return booted
 
 
 def _compared(connection: Connection, report: Report, old: NodeFacts, new: NodeFacts) -> None:

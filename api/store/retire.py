@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, distinct, func, select, tuple_, update
 
-from api.store.attribution import JOB_KIND
 from api.store.current import Current, changed, read_current, write_changes, write_current
 from api.store.database import Database
 from api.store.incidents import FROM_FINDINGS
+from api.store.job_faults import JOB_KIND
 from api.store.status import from_findings, read_status
 from api.store.tables import findings, incidents, node_status
 from checks.judge.policy import Policy
