@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.controller.fence import Fenced
 from slurm.errors import SlurmError
 from slurm.hostlist import HostlistError
 from slurm.reason import one_line
@@ -90,7 +91,7 @@ def problem_of(error: Exception) -> Problem:
         return Unacceptable("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:10]))
     if isinstance(error, HostlistError | msgspec.MsgspecError | UnicodeDecodeError | RecursionError):
         return Unacceptable(str(error) or type(error).__name__)
-    if isinstance(error, SlurmError):
+    if isinstance(error, SlurmError | Fenced):
         return Problem(str(error), status=503)
     log.error("request failed", exc_info=error)
     return Problem("the server could not answer; its log says why", status=500)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from slurm.errors import BadAnswer
+from slurm.nodes import time_from_text
 from slurm.text import parse_config
 
 MARGIN = 2.0  # seconds between our latest answer and Slurm's first limit
@@ -25,7 +27,10 @@ _USER = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]{0,255})(?:\((\d{1,10})\))?")
 
 @dataclass(frozen=True, slots=True)
 class SlurmLimits:
-    """What ``scontrol show config`` says about hooks and time, in seconds; None where unset or unreadable."""
+    """What ``scontrol show config`` says about hooks and time, in seconds; None where unset or unreadable.
+
+    ``booted``: when the slurmctld that answers was started, by its own clock; another one has another time.
+    """
 
     message_timeout: float | None = None
     batch_start_timeout: float | None = None
@@ -38,6 +43,7 @@ class SlurmLimits:
     cluster: str | None = None
     slurm_user: str | None = None
     slurm_uid: int | None = None
+    booted: datetime | None = None
 
     @property
     def alloc(self) -> bool:
@@ -98,6 +104,7 @@ def parse_limits(text: str) -> SlurmLimits:
         cluster=_named(settings, "ClusterName"),
         slurm_user=user.group(1) if user else None,
         slurm_uid=int(user.group(2)) if user and user.group(2) else None,
+        booted=time_from_text(settings.get("BOOT_TIME", "")),
     )
 
 

@@ -11,6 +11,7 @@ import enum
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from slurm.backend import Backend
 from slurm.errors import InvalidTransition, SlurmError
@@ -23,6 +24,8 @@ KILL_FAILED = "Kill task failed"
 SLURM_USERS = frozenset({"slurm", "root"})
 
 Store = Callable[[NodeState], object]
+# Raises where the caller may not write any more; asked right before the write, its error is passed on.
+Fence = Callable[[], object]
 
 
 class Result(enum.Enum):
@@ -53,12 +56,18 @@ class Outcome:
     gap_ms: float | None = None
     window_ms: float | None = None
 
+    @property
+    def unsure(self) -> bool:
+        """Whether a write was tried and nobody knows what became of it."""
+        return self.result is Result.FAILED and self.window_ms is not None and self.after is None
+
 
 @dataclass(frozen=True, slots=True)
 class OurRecord:
-    """The reason that our record says we wrote on a node."""
+    """The reason that our record says we wrote on a node; `before`: the one that it replaces, should it still stand."""
 
     text: str
+    before: str = ""
 
 
 class _Stop(Exception):
@@ -69,7 +78,9 @@ class _Stop(Exception):
         self.result = result
 
 
-def drain_if_free(backend: Backend, name: str, reason: str, *, store: Store | None = None) -> Outcome:
+def drain_if_free(
+    backend: Backend, name: str, reason: str, *, store: Store | None = None, fence: Fence | None = None
+) -> Outcome:
     """Drain the node unless it is out of service already or somebody works on it.
 
     A person's drain through us may take over an automatic one of ours, so that it is not resumed automatically.
@@ -86,11 +97,17 @@ def drain_if_free(backend: Backend, name: str, reason: str, *, store: Store | No
         if state.hands_off:
             raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
 
-    return _change(backend, name, judge, lambda: backend.drain(name, reason), _stored(reason), store)
+    return _change(backend, name, judge, lambda: backend.drain(name, reason), _stored(reason), store, fence)
 
 
 def replace_prolog_error(
-    backend: Backend, name: str, reason: str, *, we_refused: bool, store: Store | None = None
+    backend: Backend,
+    name: str,
+    reason: str,
+    *,
+    we_refused: bool,
+    store: Store | None = None,
+    fence: Fence | None = None,
 ) -> Outcome:
     """Put our reason in the place of Slurm's bare "Prolog error", only where our record shows our refusal.
 
@@ -111,10 +128,32 @@ def replace_prolog_error(
             raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
 
     # The reason alone: a node that an administrator resumes in this moment must not be drained again.
-    return _change(backend, name, judge, lambda: backend.set_reason(name, reason), _stored(reason), store)
+    return _change(backend, name, judge, lambda: backend.set_reason(name, reason), _stored(reason), store, fence)
 
 
-def resume_kill_failed(backend: Backend, name: str, seen: Reason, *, store: Store | None = None) -> Outcome:
+def renew_reason(
+    backend: Backend, name: str, record: OurRecord, *, store: Store | None = None, fence: Fence | None = None
+) -> Outcome:
+    """Put the record's reason in the place of the one of ours that it replaces, as long as that one still stands."""
+
+    def judge(state: NodeState) -> None:
+        owner = owner_of(state)
+        if owner is None:
+            raise _Stop(Result.IN_SERVICE, f"node {name} is in service")
+        if _reason(state) == record.text:
+            raise _Stop(Result.ALREADY_OURS, f"node {name} shows the new reason already")
+        if not record.before or not _same(_reason(state), record.before):
+            raise _Stop(Result.KEPT, _kept(name, state, owner))
+        if state.hands_off:
+            raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+
+    write = partial(backend.set_reason, name, record.text)
+    return _change(backend, name, judge, write, _stored(record.text), store, fence)
+
+
+def resume_kill_failed(
+    backend: Backend, name: str, seen: Reason, *, store: Store | None = None, fence: Fence | None = None
+) -> Outcome:
     """Resume a node that Slurm drained since it could not kill a job, while just that reason stands: text, user, time.
 
     The caller has seen that nothing of the job is left. A reason that was written anew meanwhile is another event.
@@ -136,7 +175,7 @@ def resume_kill_failed(backend: Backend, name: str, seen: Reason, *, store: Stor
         lost = Result.FAILED if state.reason == seen else Result.LOST_RACE
         return _Stop(lost, f"node {name} is {state} after the resume: {_reason(state)!r}")
 
-    return _change(backend, name, judge, lambda: backend.resume(name), given_back, store)
+    return _change(backend, name, judge, lambda: backend.resume(name), given_back, store, fence)
 
 
 def kill_failed(state: NodeState) -> bool:
@@ -146,7 +185,13 @@ def kill_failed(state: NodeState) -> bool:
 
 
 def resume_if_ours(
-    backend: Backend, name: str, record: OurRecord, *, by_person: bool = False, store: Store | None = None
+    backend: Backend,
+    name: str,
+    record: OurRecord,
+    *,
+    by_person: bool = False,
+    store: Store | None = None,
+    fence: Fence | None = None,
 ) -> Outcome:
     """Resume the node if the reason that stands there now is the one our record says we wrote.
 
@@ -159,7 +204,7 @@ def resume_if_ours(
             raise _Stop(Result.IN_SERVICE, f"node {name} is in service")
         if owner is not Owner.OURS_AUTOMATIC and not (by_person and owner is Owner.PERSON_THROUGH_US):
             raise _Stop(Result.KEPT, _kept(name, state, owner))
-        if not _same(_reason(state), record.text):
+        if not stands(_reason(state), record):
             raise _Stop(Result.KEPT, f"node {name}: reason {_reason(state)!r} is not the one on record")
         if state.hands_off:
             raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
@@ -167,11 +212,11 @@ def resume_if_ours(
     def given_back(state: NodeState) -> _Stop | None:
         if not state.out_of_service:
             return None
-        if _same(_reason(state), record.text):
+        if stands(_reason(state), record):
             return _Stop(Result.FAILED, f"node {name} is still {state} after the resume")
         return _Stop(Result.LOST_RACE, f"node {name} was taken out of service again: {_reason(state)!r}")
 
-    return _change(backend, name, judge, lambda: backend.resume(name), given_back, store)
+    return _change(backend, name, judge, lambda: backend.resume(name), given_back, store, fence)
 
 
 def _change(
@@ -181,6 +226,7 @@ def _change(
     write: Callable[[], None],
     verify: Callable[[NodeState], _Stop | None],
     store: Store | None,
+    fence: Fence | None,
 ) -> Outcome:
     outcome = Outcome(Result.FAILED)
     try:
@@ -192,6 +238,8 @@ def _change(
                 asked, answered, state = _read(backend, name)
                 judge(state)
         outcome = replace(outcome, before=state, owner=owner_of(state), gap_ms=_ms(answered))
+        if fence is not None:
+            fence()
         error = _attempt(write)
         outcome = replace(outcome, window_ms=_ms(asked))
     except _Stop as stop:
@@ -254,6 +302,11 @@ def _ms(since: float) -> float:
 
 def _reason(state: NodeState) -> str:
     return state.reason.text if state.reason else ""
+
+
+def stands(current: str, record: OurRecord) -> bool:
+    """Whether the text is the record's reason, or the one that it is about to replace."""
+    return _same(current, record.text) or (bool(record.before) and _same(current, record.before))
 
 
 def _same(current: str, recorded: str) -> bool:

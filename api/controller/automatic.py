@@ -11,10 +11,12 @@ from functools import partial
 
 from api.controller.belief import again, believed
 from api.controller.core import Core
+from api.controller.drain_record import NEVER_TAKEN
 from api.controller.fleet import fleet
 from api.controller.identity import gpus_of
 from api.controller.opening import watch
-from api.controller.records import DrainRecord, NewDrain, new_token
+from api.controller.pen import Pen
+from api.controller.records import DrainRecord, NewDrain, Said, new_token
 from api.controller.strikes import struck
 from api.controller.words import without_accepted
 from checks.judge.context import Context
@@ -24,7 +26,6 @@ from checks.wire import Decision, Finding, JobAttempt, Occasion
 from slurm.errors import SlurmError
 from slurm.ownership import Outcome, Result, drain_if_free
 from slurm.reason import compose
-from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
 AUTOMATIC = "ours-automatic"
@@ -119,7 +120,7 @@ class Look:
     async def at(self, node: str) -> None:
         """Drain this node if everybody allows it."""
         core = self.core
-        decision = judge_now(core, self._of_this_boot(node, self.failing[node]), core.clock(), node)
+        decision = judge_now(core, of_this_boot(core, node, self.failing[node]), core.clock(), node)
         if decision.wanted != "drain":
             return
         if await asyncio.to_thread(believed, core, node, decision):
@@ -131,21 +132,22 @@ class Look:
             await asyncio.to_thread(_denied, core, node, decision, ruling)
             return
         findings = await asyncio.to_thread(core.store.current_findings, core.cluster, node)
-        decision = judge_now(core, self._of_this_boot(node, findings), core.clock(), node)
+        decision = judge_now(core, of_this_boot(core, node, findings), core.clock(), node)
         if decision.wanted != "drain":
             return
         await drain_node(core, node, decision, findings)
         self.tally = await asyncio.to_thread(_tally, core, self.failing)
 
-    def _of_this_boot(self, node: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        """What was seen before the node came up as it is now, or before hands left it, may be what they were there for.
 
-        Once the look that is owed since then has been answered, what it did not see anew counts again.
-        """
-        state = self.core.view.states.get(node)
-        times = (state.boot_time if state is not None else None, self.core.wave.first(node))
-        up = max((t for t in times if t is not None), default=None)
-        return tuple(f for f in timed(findings) if up is None or (f.observed_at is not None and f.observed_at >= up))
+def of_this_boot(core: Core, node: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What was seen before the node came up as it is now, or before hands left it, may be what they were there for.
+
+    Once the look that is owed since then has been answered, what it did not see anew counts again.
+    """
+    state = core.view.states.get(node)
+    times = (state.boot_time if state is not None else None, core.wave.first(node))
+    up = max((t for t in times if t is not None), default=None)
+    return tuple(f for f in timed(findings) if up is None or (f.observed_at is not None and f.observed_at >= up))
 
 
 async def drain_node(
@@ -160,31 +162,25 @@ async def drain_node(
     """Authorize and drain one node, as long as it is still ``wanted`` when its turn comes."""
     cause = Cause(decision, checks_of(decision, findings), job)
     async with core.node_locks[node]:
+        pen = await core.pen()
         async with core.lock:
             if paused := core.paused(node):
                 return Drained(False, paused)
             if not wanted():
                 return Drained(False, "the answer was due before the drain began")
             ruling = (await asyncio.to_thread(_tally, core)).authorize(node, cause.code)
-            record = await asyncio.to_thread(_intend, core, node, cause) if ruling.allowed else None
+            record = await asyncio.to_thread(_intend, core, node, cause, pen) if ruling.allowed else None
         if record is None:
             await asyncio.to_thread(_denied, core, node, decision, ruling)
             return Drained(False, f"guard: {ruling.why}")
         await asyncio.to_thread(core.solved, node, "guard_closed", "guard allowed")
         try:
-            outcome = await core.view.call(_drain, core, record)
+            outcome = await pen.change(node, drain_if_free, record.reason)
         except (SlurmError, TimeoutError) as error:
             return await asyncio.to_thread(_unsure, core, record, str(error))
+        if outcome.unsure:
+            return await asyncio.to_thread(_unsure, core, record, outcome.detail)
         return await asyncio.to_thread(_written, core, record, outcome)
-
-
-def _drain(core: Core, record: DrainRecord) -> Outcome:
-    return drain_if_free(core.view.backend, record.node, record.reason, store=lambda s: was(core, record.node, s))
-
-
-def was(core: Core, node: str, state: NodeState) -> None:
-    """Keep what stood in Slurm right before a write of ours."""
-    core.audit("read before write", node, f"{state} {state.reason.text if state.reason else ''}")
 
 
 def detail_of(code: str, decision: Decision) -> str:
@@ -197,7 +193,7 @@ def checks_of(decision: Decision, findings: Sequence[Finding]) -> tuple[str, ...
     return tuple(sorted({f.check for f in findings if f.code in decision.codes and f.check}))
 
 
-def _intend(core: Core, node: str, cause: Cause) -> DrainRecord:
+def _intend(core: Core, node: str, cause: Cause, pen: Pen) -> DrainRecord:
     token, codes = new_token(), cause.decision.codes
     strikes = struck(core, node, codes)
     detail = again(core, node, codes) + detail_of(cause.code, cause.decision)
@@ -219,6 +215,7 @@ def _intend(core: Core, node: str, cause: Cause) -> DrainRecord:
             job=cause.job.key if cause.job else None,
         ),
         core.clock(),
+        epoch=pen.epoch,
     )
 
 
@@ -240,23 +237,28 @@ def _denied(core: Core, node: str, decision: Decision, ruling: Ruling) -> None:
 def _written(core: Core, record: DrainRecord, outcome: Outcome) -> Drained:
     now = core.clock()
     if outcome.result is Result.WRITTEN:
-        record = core.records.written(record, now, f"written in {outcome.window_ms} ms")
+        said = Said("drain", f"{record.reason}; window {outcome.window_ms} ms")
+        why = f"written in {outcome.window_ms} ms"
+        record = core.records.written(record, now, why, said=said, boot=core.view.booted)
         core.count("drains_total")
-        core.audit("drain", record.node, f"{record.reason}; window {outcome.window_ms} ms")
         core.solved(record.node, "drain_failed", "drained")
         log.warning("drained node=%s reason=%r", record.node, record.reason)
         return Drained(True, "drained", record)
-    record = core.records.change(record, now, state="failed", why=outcome.detail)
-    core.audit("drain not written", record.node, f"{record.reason}; {outcome.result.value}: {outcome.detail}")
+    # Slurm may take even what it refused to answer for, much later: then the drain is ours after all.
+    why = f"{NEVER_TAKEN}: {outcome.detail}" if outcome.result is Result.FAILED else outcome.detail
+    said = Said("drain not written", f"{record.reason}; {outcome.result.value}: {outcome.detail}")
+    record = core.records.change(record, now, state="failed", why=why, said=said)
     if outcome.result in (Result.ALREADY_OURS, Result.KEPT):
         # No job starts there any more, by whoever's hand: as good as our own drain, and left as it is.
         return Drained(True, outcome.detail, record)
+    core.view.suspect()
     core.incident(record.node, "drain_failed", outcome.detail)
     return Drained(False, outcome.detail, record)
 
 
 def _unsure(core: Core, record: DrainRecord, why: str) -> Drained:
     """Slurm did not answer: the write may still land, so the intent stays open for reconcile() to settle."""
+    core.view.suspect()
     core.incident(record.node, "drain_failed", why)
     core.audit("drain unsure", record.node, f"{record.reason}; {why}")
     log.error("drain unsure node=%s why=%s", record.node, why)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from api.controller import people, rest, risk
 from api.controller.automatic import consider
 from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.desk import Desk
 from api.controller.fates import Fates
+from api.controller.fence import RENEW_SECONDS, Fence
+from api.controller.forgotten import Ghosts
 from api.controller.gate import Gates
+from api.controller.graver import follow
 from api.controller.journal import Journal
 from api.controller.kill_failed import KillFailed
 from api.controller.late import PrologErrors, requeue_late
@@ -61,11 +67,19 @@ class Controller:
         *,
         policy: Policy | None = None,
         guard: GuardLimits | None = None,
+        alone: bool | None = None,
     ) -> None:
+        fence = Fence(
+            database,
+            settings.cluster,
+            clock=lambda: self.core.clock(),
+            alone=database.is_sqlite if alone is None else alone,
+        )
         self.core = Core(
             settings,
             store,
-            Records(database),
+            fence,
+            Records(database, fence),
             SlurmView(backend),
             policy or shipped(),
             guard or GuardLimits(),
@@ -74,6 +88,7 @@ class Controller:
             OperationBook(database, settings.cluster),
         )
         self.core.view.clock = lambda: self.core.clock()
+        self.core.view.limits_changed = self.core.orders.wake_all
         self.leases = Leases(self.core)
         self.permits = Permits(self.core, self.leases)
         self.desk = Desk(self.core)
@@ -81,6 +96,7 @@ class Controller:
         self.probation = Probation(self.core)
         self.errors = PrologErrors(self.core)
         self.right = DrainRight(self.core)
+        self.ghosts = Ghosts(self.core)
         self.fates = Fates(self.core, database)
         self.journal = Journal(self.core, database)
         self.killed = KillFailed(self.core)
@@ -206,6 +222,8 @@ class Controller:
             "slurm_nodes": float(len(self.core.view.states)),
             "slurm_age_seconds": -1.0 if age is None else age,
             "automation": float(self.core.settings.automation),
+            "controller_leads": float(self.core.fence.epoch is not None),
+            "controller_epoch": float(self.core.fence.epoch or 0),
         }
 
     # -- the loop
@@ -216,6 +234,24 @@ class Controller:
 
     async def run(self) -> None:
         """Work until cancelled; a step that fails is an incident, never the end of the loop."""
+        renewing = asyncio.create_task(self._renew(), name="controller lease")
+        try:
+            await self._work()
+        finally:
+            renewing.cancel()
+            with contextlib.suppress(SQLAlchemyError):
+                self.core.fence.release()
+
+    async def _renew(self) -> None:
+        """Keep the lease through a round that takes long."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await asyncio.to_thread(self.core.fence.lead)
+            except SQLAlchemyError as error:
+                log.error("controller lease not renewed: %s", error)
+
+    async def _work(self) -> None:
         while True:
             if not await self.core.spare("", self.tick()):
                 await asyncio.sleep(AFTER_ERROR_SECONDS)
@@ -231,6 +267,9 @@ class Controller:
 
     async def tick(self) -> None:
         """One round. Without a fresh answer of Slurm nothing is drained or resumed."""
+        if not await asyncio.to_thread(self.core.fence.lead):
+            await self._stand_by()
+            return
         if not self._begun:
             self.core.notices.remember(await asyncio.to_thread(partial(self.core.store.incidents, True, limit=100_000)))
             await asyncio.to_thread(self.service.wave.resume)
@@ -249,8 +288,10 @@ class Controller:
         well = True
         for step in (
             partial(reconcile, self.core),
+            self.ghosts.look,
             self.service.arrive,
             partial(consider, self.core),
+            partial(follow, self.core),
             partial(verify, self.core),
             self.probation.watch,
             partial(requeue_late, self.core, self.permits),
@@ -265,6 +306,13 @@ class Controller:
             well &= await self.core.spare("", step())
         if well:
             await asyncio.to_thread(self._recovered)
+
+    async def _stand_by(self) -> None:
+        """Another server leads: look at Slurm for the pages, and take over with fresh eyes once it is gone."""
+        self._begun = False
+        if time.monotonic() - self._read_at >= self.core.settings.poll:
+            self._read_at = time.monotonic()
+            await self.core.view.refresh()
 
     def _recovered(self) -> None:
         """A whole round went well: what failed before is over."""

@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from api.controller.fence import Fence, Fenced
 from api.controller.ground import Ground
 from api.controller.notices import Notices
 from api.controller.operations import OperationBook
 from api.controller.orders import Orders
+from api.controller.pen import Pen
 from api.controller.quiet import QuietBook, why_paused
 from api.controller.records import Records
 from api.controller.slurm_view import SlurmView
@@ -106,12 +108,14 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 class Core:
     """The shared parts.
 
-    ``lock`` makes the guard's count and the intent that follows one step; ``node_locks`` keep two hands of ours off
-    one node. Who takes both takes the node's first. No call to Slurm is made under ``lock``.
+    ``fence`` says whether this server leads; every change of Slurm is made with a ``pen()``. ``lock`` makes the guard's
+    count and the intent that follows one step; ``node_locks`` keep two hands of ours off one node. Who takes both takes
+    the node's first. No call to Slurm is made under ``lock``.
     """
 
     settings: ControllerSettings
     store: Memory
+    fence: Fence
     records: Records
     view: SlurmView
     policy: Policy
@@ -133,6 +137,10 @@ class Core:
     def __post_init__(self) -> None:
         self.ground = Ground(self.cluster, self.store, self.view)
         self.notices = Notices(self._opened, self._closed)
+
+    async def pen(self) -> Pen:
+        """Take the right to change Slurm once, before the intent is written down; Fenced where another leads."""
+        return Pen(self, await asyncio.to_thread(self.fence.held))
 
     def risk(self, node: str) -> str:
         """Whose word has the node used in spite of a fault, and until when; empty without such a word."""
@@ -195,6 +203,11 @@ class Core:
         """Do work whose failure must not reach the work on other nodes; whether it went well."""
         try:
             await work
+        except Fenced as error:
+            # Whoever leads now does this work; ours is to keep still.
+            self.count("fenced_total")
+            log.warning("controller step fenced node=%s why=%s", node or "-", error)
+            return False
         except Exception as error:
             log.exception("controller step failed node=%s", node or "-")
             text = f"{type(error).__name__}: {error}"

@@ -15,6 +15,7 @@ DrainState = Literal[
     "drained",
     "verifying",
     "testing",
+    "resuming",
     "resumed",
     "resumed_unverified",
     "taken_over",
@@ -22,16 +23,21 @@ DrainState = Literal[
     "failed",
     "retired",
 ]
-OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying", "testing"})
-_ENDS: frozenset[DrainState] = frozenset({"resumed_unverified", "taken_over", "resumed_outside", "retired"})
+OPEN: frozenset[DrainState] = frozenset({"intent", "draining", "drained", "verifying", "testing", "resuming"})
+_ENDS: frozenset[DrainState] = frozenset({"taken_over", "resumed_outside", "retired"})
 # Where a drain may go from each state, as docs/drains.md tells it; where nothing is left, it is over.
 MOVES: dict[DrainState, frozenset[DrainState]] = {
-    "intent": frozenset({"draining", "failed", *_ENDS}),
-    "draining": frozenset({"drained", *_ENDS}),
-    "drained": frozenset({"draining", "verifying", "testing", *_ENDS}),
-    "verifying": frozenset({"drained", "resumed", *_ENDS}),
-    "testing": frozenset({"drained", "resumed", *_ENDS}),
+    "intent": frozenset({"draining", "resuming", "failed", *_ENDS}),
+    "draining": frozenset({"drained", "resuming", *_ENDS}),
+    "drained": frozenset({"draining", "verifying", "testing", "resuming", *_ENDS}),
+    "verifying": frozenset({"drained", "resuming", *_ENDS}),
+    "testing": frozenset({"drained", "resuming", *_ENDS}),
+    "resuming": frozenset({"draining", "drained", "verifying", "resumed", "resumed_unverified", *_ENDS}),
 }
+# What Slurm may forget when its controller dies before it has saved: then the drain is in force again.
+FORGETTABLE: frozenset[DrainState] = frozenset({"resumed", "resumed_unverified", "resumed_outside"})
+NEVER_TAKEN = "slurm never took the drain"
+REPLACED = "replaced by a newer drain of ours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,8 @@ class DrainRecord:
     ``checks``: those whose findings led to it. ``boot_seen``: the boot of the last clean round. ``gpus``: what stood in
     the node when it was drained; ``part``: what has been swapped since. ``held``: why a person is asked for although
     the rule would not. ``weight``: how much it counts among the node's strikes. ``clean_since``: the first of the clean
-    rounds that are in a row.
+    rounds that are in a row. ``slurm_boot``: when the slurmctld was started that was last seen to hold what the record
+    says. ``reason_before``: ``reason`` until it was renewed.
     """
 
     id: int
@@ -70,10 +77,17 @@ class DrainRecord:
     weight: int
     probation_until: datetime | None
     clean_since: datetime | None
+    slurm_boot: datetime | None
+    reason_before: str
     open: bool
     created_at: datetime
     changed_at: datetime
     closed_at: datetime | None
+
+    @property
+    def verified(self) -> bool:
+        """Whether clean rounds, not a person's word alone, lead to the resume that is under way."""
+        return self.rounds > 0
 
     @property
     def automatic(self) -> bool:
@@ -100,6 +114,15 @@ class NewDrain:
     gpus: tuple[str, ...] = ()
     held: str = ""
     weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The line of the audit that belongs to a change, kept in the same transaction: there with it or not at all."""
+
+    action: str
+    detail: str
+    actor: str = "controller"
 
 
 def new_token() -> str:

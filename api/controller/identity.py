@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from api.controller.core import Core
-from api.controller.drain_record import DrainRecord
+from api.controller.drain_record import DrainRecord, Said
 
 log = logging.getLogger(__name__)
 PART_LIMIT = 400
@@ -39,8 +39,8 @@ def look(core: Core, record: DrainRecord) -> DrainRecord:
     if not swap or swap in record.part:
         # Rounds of two boots are told apart where they are counted.
         return core.records.change(record, core.clock(), part=part)
-    core.audit("part swapped", record.node, swap)
     log.warning("part swapped node=%s %s", record.node, part)
     if record.order_id is not None:
         core.orders.done([record.order_id])
-    return core.records.change(record, core.clock(), part=part, state="drained", order_id=None, rounds=0)
+    said = Said("part swapped", swap)
+    return core.records.change(record, core.clock(), said=said, part=part, state="drained", order_id=None, rounds=0)

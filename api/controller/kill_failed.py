@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from api.controller.automatic import judge_now, was
+from api.controller.automatic import judge_now
 from api.controller.clean import not_clean
 from api.controller.core import Core, first_lines
 from api.controller.orders import new_order
@@ -179,9 +179,10 @@ class KillFailed:
         if why:
             return
         async with core.node_locks[node]:
+            pen = await core.pen()
             number = await asyncio.to_thread(self._begin, node, case)
             try:
-                outcome = await core.view.call(self._resume, node, case.reason)
+                outcome = await pen.change(node, resume_kill_failed, case.reason)
             except (SlurmError, TimeoutError) as error:
                 outcome = Outcome(Result.FAILED, str(error))
             await asyncio.to_thread(self._written, node, case, number, outcome)
@@ -210,10 +211,6 @@ class KillFailed:
         number = core.operations.begin("resume", node, text, ACTOR, core.clock())
         core.operations.touches(number, node, None, core.view.states.get(node))
         return number
-
-    def _resume(self, node: str, reason: Reason) -> Outcome:
-        core = self._core
-        return resume_kill_failed(core.view.backend, node, reason, store=lambda s: was(core, node, s))
 
     def _written(self, node: str, case: _Case, number: int, outcome: Outcome) -> None:
         core = self._core

@@ -6,16 +6,17 @@ import asyncio
 import logging
 import time
 from datetime import datetime, timedelta
+from functools import partial
 
-from api.controller.automatic import AUTOMATIC, checks_of, detail_of, was
+from api.controller.automatic import AUTOMATIC, checks_of, detail_of
 from api.controller.core import Core
 from api.controller.permits import Late, Permits
-from api.controller.records import DrainRecord, NewDrain, new_token
+from api.controller.records import DrainRecord, NewDrain, Said, new_token
 from api.store.views import ReportView
 from slurm.errors import SlurmError
 from slurm.hostlist import HostlistError, expand
 from slurm.job import JobState
-from slurm.ownership import Outcome, Result, replace_prolog_error
+from slurm.ownership import Result, replace_prolog_error
 from slurm.reason import compose
 from slurm.state import NodeState
 
@@ -47,7 +48,8 @@ async def _requeue(core: Core, late: Late, record: DrainRecord) -> None:
         job = await core.view.call(core.view.backend.job, late.job.job_id)
         if job is None or not _still(job, late, record.node):
             return
-        await core.view.call(core.view.backend.requeue, late.job.job_id)
+        pen = await core.pen()
+        await pen.tell(record.node, f"requeue of job {late.job.key}", core.view.backend.requeue, late.job.job_id)
     except (SlurmError, TimeoutError) as error:
         log.warning("requeue failed job=%s why=%s", late.job.key, error)
         return
@@ -143,23 +145,24 @@ async def _replace(core: Core, node: str, report: ReportView) -> None:
         job=report.job.key if report.job else None,
     )
     async with core.node_locks[node]:
-        record = await asyncio.to_thread(core.records.intend, new, core.clock())
+        pen = await core.pen()
+        record = await asyncio.to_thread(partial(core.records.intend, new, core.clock(), epoch=pen.epoch))
         try:
-            outcome = await core.view.call(_explain, core, record)
+            outcome = await pen.change(node, replace_prolog_error, record.reason, we_refused=True)
         except (SlurmError, TimeoutError) as error:
             log.warning("prolog error not explained node=%s why=%s", node, error)
+            return
+        if outcome.unsure:
             return
         if outcome.result is not Result.WRITTEN:
             await asyncio.to_thread(core.records.change, record, core.clock(), state="failed", why=outcome.detail)
             return
-        await asyncio.to_thread(core.records.written, record, core.clock(), "slurm's prolog error explained")
+        await asyncio.to_thread(_explained, core, record)
     if decision.permit and record.job:
         await asyncio.to_thread(core.records.spend_lease, core.cluster, node, decision.permit, record.job, core.clock())
-    await asyncio.to_thread(core.audit, "prolog error explained", node, record.reason)
     await asyncio.to_thread(core.solved, node, "prolog_error_unexplained", "our refusal")
 
 
-def _explain(core: Core, record: DrainRecord) -> Outcome:
-    return replace_prolog_error(
-        core.view.backend, record.node, record.reason, we_refused=True, store=lambda s: was(core, record.node, s)
-    )
+def _explained(core: Core, record: DrainRecord) -> None:
+    said = Said("prolog error explained", record.reason)
+    core.records.written(record, core.clock(), "slurm's prolog error explained", said=said, boot=core.view.booted)

@@ -43,6 +43,11 @@ class Orders:
         if event := self._wake.get((cluster, node)):
             event.set()
 
+    def wake_all(self) -> None:
+        """Have every open poll answered now."""
+        for event in self._wake.values():
+            event.set()
+
     async def take(self, cluster: str, node: str, wait: float) -> tuple[Order, ...]:
         """Orders not yet sent on this connection's turn; waits up to ``wait`` seconds for one."""
         key = (cluster, node)

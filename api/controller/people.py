@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
 
+from api.controller.adopt import adopted
 from api.controller.automatic import AUTOMATIC
 from api.controller.core import Core
+from api.controller.drain_record import NEVER_TAKEN
 from api.controller.fleet import fleet
-from api.controller.records import DrainRecord, NewDrain, new_token
+from api.controller.records import DrainRecord, NewDrain, Said, new_token
 from api.controller.verify import give_back
 from api.ports import DrainRow
 from checks.judge.guard import Tally
 from checks.wire import clean
 from slurm.errors import SlurmError
-from slurm.ownership import Result, drain_if_free
+from slurm.ownership import Outcome, Result, drain_if_free
 from slurm.reason import Owner, compose_person, owner_of, parse
 from slurm.select import select
 from slurm.state import NodeState
@@ -25,6 +28,7 @@ from slurm.state import NodeState
 PERSON = "person-through-us"
 NODES_LIMIT = 20_000
 Verb = Literal["drain", "resume"]
+UNKNOWN_REASON = "reason is of our form, but no record of this node's is open: it goes back by verification only"
 
 
 async def preview(core: Core, nodes: str, verb: Verb) -> list[DrainRow]:
@@ -60,10 +64,17 @@ def plan(core: Core, name: str, verb: Verb, record: DrainRecord | None) -> Drain
         if owner is None:
             return row(core, name, "planned", "would drain; running jobs end by themselves")
         return row(core, name, "unchanged", f"out of service already, owner {owner.value if owner else '-'}")
+    return _plan_resume(core, state, owner, record)
+
+
+def _plan_resume(core: Core, state: NodeState, owner: Owner | None, record: DrainRecord | None) -> DrainRow:
+    name = state.name
     if owner is None:
         return row(core, name, "unchanged", "in service already")
-    if owner not in (Owner.OURS_AUTOMATIC, Owner.PERSON_THROUGH_US) or record is None:
-        return row(core, name, "refused", _foreign(state, record))
+    if owner not in (Owner.OURS_AUTOMATIC, Owner.PERSON_THROUGH_US):
+        return row(core, name, "refused", _foreign(state))
+    if record is None:
+        return row(core, name, "planned", "no record of ours is open for it: would make one, verify, then resume")
     return row(core, name, "planned", "would verify, then resume")
 
 
@@ -73,10 +84,8 @@ def _stands(state: NodeState, record: DrainRecord) -> bool:
     return ours is not None and ours.token == record.token
 
 
-def _foreign(state: NodeState, record: DrainRecord | None) -> str:
+def _foreign(state: NodeState) -> str:
     text = state.reason.text if state.reason else ""
-    if record is None and parse(text) is not None:
-        return f"reason {text!r} is of our form but no record of ours agrees"
     return f"reason is not ours: {text!r}; resume it with the tool that drained it"
 
 
@@ -140,20 +149,29 @@ async def drain_one(
         reason=compose_person(reason, token=token),
     )
     async with core.node_locks[name]:
-        record = await asyncio.to_thread(core.records.intend, new, core.clock())
+        pen = await core.pen()
+        record = await asyncio.to_thread(partial(core.records.intend, new, core.clock(), epoch=pen.epoch))
         await asyncio.to_thread(core.operations.touches, operation, name, record.id, core.view.states.get(name))
         try:
-            outcome = await core.view.call(drain_if_free, core.view.backend, name, record.reason)
+            outcome = await pen.change(name, drain_if_free, record.reason)
         except (SlurmError, TimeoutError) as error:
             return row(core, name, "failed", str(error), operation=operation)
+        if outcome.unsure:
+            return row(core, name, "failed", outcome.detail, operation=operation)
         done = outcome.result is Result.WRITTEN
-        if done:
-            await asyncio.to_thread(core.records.written, record, core.clock(), "written")
-        else:
-            await asyncio.to_thread(core.records.change, record, core.clock(), state="failed", why=outcome.detail)
-    await asyncio.to_thread(core.audit, "drain" if done else "drain not written", name, record.reason, actor=actor)
+        await asyncio.to_thread(_written, core, record, outcome, actor)
     said = "drained" if done else outcome.detail
     return row(core, name, "done" if done else "unchanged", said, operation=operation)
+
+
+def _written(core: Core, record: DrainRecord, outcome: Outcome, actor: str) -> None:
+    now, done = core.clock(), outcome.result is Result.WRITTEN
+    said = Said("drain" if done else "drain not written", record.reason, actor)
+    if done:
+        core.records.written(record, now, "written", said=said, boot=core.view.booted)
+    else:
+        why = f"{NEVER_TAKEN}: {outcome.detail}" if outcome.result is Result.FAILED else outcome.detail
+        core.records.change(record, now, state="failed", why=why, said=said)
 
 
 async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: bool) -> list[DrainRow]:
@@ -166,6 +184,9 @@ async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: boo
     rows = []
     for name in names:
         made, record = plan(core, name, "resume", opened.get(name)), opened.get(name)
+        if made.outcome == "planned" and record is None:
+            record = await adopted(core, name, actor) if verify else None
+            made = made if record is not None else row(core, name, "refused", UNKNOWN_REASON)
         if made.outcome == "planned" and record is not None:
             await asyncio.to_thread(core.operations.touches, number, name, record.id, core.view.states.get(name))
             if verify:
@@ -178,8 +199,8 @@ async def resume(core: Core, nodes: str, actor: str, *, verify: bool, force: boo
 
 
 def _ask(core: Core, record: DrainRecord, actor: str) -> DrainRow:
-    core.records.change(record, core.clock(), resume_by=actor, order_id=None, order_at=None, rounds=0)
-    core.audit("resume asked", record.node, "verification first", actor=actor)
+    said = Said("resume asked", "verification first", actor)
+    core.records.change(record, core.clock(), said=said, resume_by=actor, order_id=None, order_at=None, rounds=0)
     return row(core, record.node, "planned", "verification ordered; resumed when it is clean")
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from api.controller.drain_record import OPEN, DrainRecord, DrainState, NewDrain, new_token
+from api.controller.drain_record import FORGETTABLE, OPEN, REPLACED, DrainRecord, DrainState, NewDrain, Said, new_token
+from api.controller.fence import Fence
 from api.controller.tables import drains, permits
 from api.store.database import Database
+from api.store.ledger import write_audit
 from api.store.status import facts_of, read_inventory, read_status
 from checks.judge.guard import PastDrain
 
-__all__ = ["DrainRecord", "DrainState", "NewDrain", "NewPermit", "Records", "new_token"]
+__all__ = ["DrainRecord", "DrainState", "NewDrain", "NewPermit", "Records", "Said", "new_token"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,15 @@ class NewPermit:
 
 
 class Records:
-    """The controller's tables, one short transaction a call."""
+    """The controller's tables, one short transaction a call; drains are changed only under the present epoch."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Fence) -> None:
         self._db = database
+        self._fence = fence
 
-    def intend(self, new: NewDrain, now: datetime) -> DrainRecord:
+    def intend(self, new: NewDrain, now: datetime, *, epoch: int | None = None) -> DrainRecord:
         """Write down a drain before it is asked of Slurm; an older open record stays until Slurm has taken this one."""
-        with self._db.begin() as connection:
+        with self._fence.announcing(epoch) as connection:
             result = connection.execute(
                 insert(drains).values(
                     cluster=new.cluster,
@@ -72,25 +76,67 @@ class Records:
             assert key is not None
             return _one(connection, int(key[0]))
 
-    def written(self, record: DrainRecord, now: datetime, why: str) -> DrainRecord:
+    def written(
+        self, record: DrainRecord, now: datetime, why: str, *, said: Said | None = None, boot: datetime | None = None
+    ) -> DrainRecord:
         """Slurm holds this record's reason now, so any older open record of the node is no longer in force."""
-        with self._db.begin() as connection:
-            older = (drains.c.cluster == record.cluster, drains.c.node == record.node, drains.c.id < record.id)
+        older = (drains.c.cluster == record.cluster, drains.c.node == record.node, drains.c.id < record.id)
+        with self._fence.announcing() as connection:
             connection.execute(
                 update(drains)
                 .where(*older, drains.c.open.is_(True))
-                .values(open=False, state="taken_over", why="replaced by a newer drain of ours", closed_at=now)
+                .values(open=False, state="taken_over", why=REPLACED, closed_at=now)
             )
-        return self.change(record, now, state="draining", why=why)
+            values = {"state": "draining", "why": why, "slurm_boot": boot}
+            return _changed(connection, record, now, values, said)
 
-    def change(self, record: DrainRecord, now: datetime, **values: object) -> DrainRecord:
-        """Change an open record; a state that is no longer open closes it."""
-        state = values.get("state", record.state)
-        if state not in OPEN:
+    def change(
+        self,
+        record: DrainRecord,
+        now: datetime,
+        *,
+        said: Said | None = None,
+        epoch: int | None = None,
+        **values: object,
+    ) -> DrainRecord:
+        """Change an open record, with its line of the audit; a state that is no longer open closes it.
+
+        One that somebody else has closed meanwhile stays as it is, and so does the audit.
+        """
+        if values.get("state", record.state) not in OPEN:
             values |= {"open": False, "closed_at": now}
-        with self._db.begin() as connection:
-            connection.execute(update(drains).where(drains.c.id == record.id).values(changed_at=now, **values))
+        with self._fence.announcing(epoch) as connection:
+            return _changed(connection, record, now, values, said)
+
+    def reopen(self, record: DrainRecord, now: datetime, state: DrainState, why: str, *, said: Said) -> DrainRecord:
+        """A drain that was over is in force again; its way back begins anew."""
+        values = {"state": state, "why": why, "open": True, "closed_at": None, "rounds": 0}
+        with self._fence.announcing() as connection:
+            again = update(drains).where(drains.c.id == record.id, drains.c.open.is_(False))
+            unasked = {"order_id": None, "order_at": None, "probation_until": None}
+            if connection.execute(again.values(changed_at=now, **unasked, **values)).rowcount:
+                write_audit(connection, now, said.actor, said.action, record.node, said.detail)
             return _one(connection, record.id)
+
+    def by_token(self, token: str) -> DrainRecord | None:
+        """The record that a reason's token names, open or not."""
+        with self._db.read() as connection:
+            row = connection.execute(select(drains).where(drains.c.token == token)).mappings().first()
+            return _record(row) if row else None
+
+    def outlived(self, cluster: str, serving: frozenset[str], boot: datetime) -> None:
+        """Each node's last drain of ours that is over and stayed so under the slurmctld that started at ``boot``.
+
+        From then on a reason of ours that comes back there is somebody's hand, not Slurm's bad memory.
+        """
+        last = select(func.max(drains.c.id)).where(drains.c.cluster == cluster).group_by(drains.c.node)
+        over = (drains.c.id.in_(last), drains.c.open.is_(False), drains.c.state.in_(FORGETTABLE))
+        with self._fence.announcing() as connection:
+            found = connection.execute(select(drains.c.id, drains.c.node, drains.c.slurm_boot).where(*over)).all()
+            stale = [row.id for row in found if row.node in serving and row.slurm_boot != boot]
+            for first in range(0, len(stale), 500):
+                some = drains.c.id.in_(stale[first : first + 500])
+                connection.execute(update(drains).where(some).values(slurm_boot=boot))
 
     def open_drains(self, cluster: str) -> dict[str, DrainRecord]:
         """Open records by node."""
@@ -227,6 +273,15 @@ class Records:
         """Delete permits and leases that ended before a time."""
         with self._db.begin() as connection:
             connection.execute(delete(permits).where(permits.c.expires_at < before))
+
+
+def _changed(
+    connection: Connection, record: DrainRecord, now: datetime, values: Mapping[str, object], said: Said | None
+) -> DrainRecord:
+    mine = update(drains).where(drains.c.id == record.id, drains.c.open.is_(True))
+    if connection.execute(mine.values(changed_at=now, **values)).rowcount and said is not None:
+        write_audit(connection, now, said.actor, said.action, record.node, said.detail)
+    return _one(connection, record.id)
 
 
 def _one(connection: Connection, key: int) -> DrainRecord:

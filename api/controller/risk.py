@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
+from api.controller.adopt import adopted
 from api.controller.automatic import judge_now
 from api.controller.belief import CONTESTED
 from api.controller.core import Core
@@ -39,6 +40,8 @@ async def _accept_one(
     made = plan(core, name, "resume", record)
     if made.outcome == "refused":
         return made
+    if made.outcome == "planned" and record is None:
+        record = await adopted(core, name, actor)
     codes = await asyncio.to_thread(_codes, core, name, record)
     if not codes:
         return row(core, name, "refused", "no fault is known that would lead to a drain: there is no risk to accept")

@@ -11,6 +11,9 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TypeVar
 
+import msgspec
+
+from api.controller.fence import Fenced
 from checks.wire import Limits
 from slurm.backend import Backend
 from slurm.config import SlurmLimits, gate_possible
@@ -21,7 +24,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 # A Slurm that hangs holds these threads and no others: database, tokens and pages have theirs.
 THREADS = 16
-CONFIG_SECONDS = 60.0
+# Few and cheap questions: new limits must reach hooks soon, and the start of a new slurmctld is told nowhere else.
+CONFIG_SECONDS = 5.0
 CALL_SECONDS = 20.0
 
 
@@ -36,7 +40,9 @@ class SlurmView:
         self.error = ""
         self.clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
         self.back: dict[str, datetime] = {}
+        self.limits_changed: Callable[[], None] = lambda: None
         self._config_at = -CONFIG_SECONDS
+        self._states_at = float("-inf")
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="slurm")
 
     async def call(self, function: Callable[..., T], *args: object, timeout: float = CALL_SECONDS) -> T:
@@ -47,7 +53,7 @@ class SlurmView:
             return await asyncio.wait_for(asked, timeout)
         except asyncio.TimeoutError as error:
             raise TimeoutError(f"slurm call {name} did not come back within {timeout:g} s") from error
-        except SlurmError:
+        except (SlurmError, Fenced):
             raise
         except Exception as error:
             log.exception("slurm call failed call=%s", name)
@@ -58,20 +64,55 @@ class SlurmView:
         started = self.clock()
         try:
             states = await self.call(self.backend.nodes)
-            if time.monotonic() - self._config_at >= CONFIG_SECONDS:
-                self.limits = await self.call(self.backend.limits)
-                self._config_at = time.monotonic()
+            answered = time.monotonic()
+            forgetful = await self._configure() if self._config_due() else False
         except (SlurmError, TimeoutError) as error:
             self.error = str(error)
+            # What comes back may be another slurmctld, with another configuration.
+            self.suspect()
             return False
         for name, state in states.items():
-            if (was := self.states.get(name)) and was.out_of_service and not state.out_of_service:
+            was = self.states.get(name)
+            # A slurmctld that has just started may only have forgotten what took the node out.
+            if was and was.out_of_service and not state.out_of_service and not forgetful:
                 self.back[name] = started
-        self.states = states
+        self.states, self._states_at = states, answered
         # A write that happened during the read may or may not be in it: count from its start.
         self.read_at = started
         self.error = ""
         return True
+
+    @property
+    def booted(self) -> datetime | None:
+        """When the slurmctld was started that answered last, by its clock; None where it does not say."""
+        return self.limits.booted if self.limits is not None else None
+
+    def suspect(self) -> None:
+        """Something was not as expected: have the configuration read anew at the next look."""
+        self._config_at = -CONFIG_SECONDS
+
+    async def same_slurmctld(self) -> bool:
+        """Make sure that ``booted`` is not older than the node states; False where Slurm does not say."""
+        if self._config_at < self._states_at:
+            try:
+                await self._configure()
+            except (SlurmError, TimeoutError) as error:
+                log.warning("slurm configuration not read why=%s", error)
+                return False
+        return True
+
+    def _config_due(self) -> bool:
+        return time.monotonic() - self._config_at >= CONFIG_SECONDS
+
+    async def _configure(self) -> bool:
+        """Read the configuration; whether another slurmctld answers than before."""
+        before, told = self.booted, self.wire_limits()
+        at = time.monotonic()
+        self.limits = await self.call(self.backend.limits)
+        self._config_at = at
+        if msgspec.structs.replace(told, read_at=None) != msgspec.structs.replace(self.wire_limits(), read_at=None):
+            self.limits_changed()
+        return before is not None and self.booted is not None and before != self.booted
 
     def age(self, now: datetime) -> float | None:
         """Seconds since the node list was read, None when it never was."""

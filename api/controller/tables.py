@@ -1,4 +1,4 @@
-"""The controller's own memory: every drain from intent to end, and every permit from grant to use."""
+"""The controller's own memory: every drain from intent to end, every permit from grant to use, and who leads."""
 
 from __future__ import annotations
 
@@ -36,12 +36,25 @@ drains = Table(
     Column("weight", Integer, nullable=False, server_default="1"),
     Column("probation_until", UtcTime),
     Column("clean_since", UtcTime),
+    Column("slurm_boot", UtcTime),
+    Column("reason_before", Text, nullable=False, server_default=""),
     Column("open", Boolean, nullable=False, default=True),
     Column("created_at", UtcTime, nullable=False),
     Column("changed_at", UtcTime, nullable=False),
     Column("closed_at", UtcTime),
     Index("ix_drains_open", "cluster", "node", "open"),
     Index("ix_drains_created_at", "created_at"),
+)
+
+controller_lease = Table(
+    "controller_lease",
+    metadata,
+    Column("cluster", String(128), primary_key=True),
+    Column("holder", String(128), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("taken_at", UtcTime, nullable=False),
+    Column("used_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
 )
 
 permits = Table(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from api.controller.core import Core
-from api.controller.drain_record import DrainRecord
+from api.controller.drain_record import DrainRecord, Said
 from api.controller.people import PERSON, drain_one, resume_now, row
 from api.operation import OperationNode, OperationView
 from api.ports import DrainRow
@@ -126,8 +127,7 @@ async def _take(core: Core, step: Step, actor: str, number: int, text: str) -> D
 def _call_off(core: Core, record: DrainRecord, actor: str, number: int, text: str) -> DrainRow:
     if record.order_id:
         core.orders.done([record.order_id])
-    values = {"resume_by": None, "order_id": None, "order_at": None, "rounds": 0}
     state = "drained" if record.state == "verifying" else record.state
-    core.records.change(record, core.clock(), state=state, why=text, **values)
-    core.audit("resume called off", record.node, text, actor=actor)
+    asked = partial(core.records.change, record, core.clock(), resume_by=None, order_id=None, order_at=None, rounds=0)
+    asked(state=state, why=text, said=Said("resume called off", text, actor))
     return row(core, record.node, "done", "verification called off, it stays drained", operation=number)

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
-from api.controller.automatic import judge_now, was
+from api.controller.automatic import judge_now
 from api.controller.clean import not_clean
 from api.controller.core import Core
 from api.controller.identity import look
 from api.controller.orders import new_order
 from api.controller.probation import probation_of
-from api.controller.records import DrainRecord, DrainState
+from api.controller.records import DrainRecord, DrainState, Said
 from api.store.views import ReportView
 from slurm.errors import SlurmError
 from slurm.ownership import OurRecord, Outcome, Result, resume_if_ours
@@ -104,68 +104,84 @@ async def _judge(core: Core, record: DrainRecord, report: ReportView) -> None:
     await asyncio.to_thread(core.solved, record.node, "verify_silent", "verified")
     # Rounds of two boots are not in a row: what came up may be another machine.
     rounds = record.rounds + 1 if report.boot_id == record.boot_seen else 1
-    seen = {"rounds": rounds, "boot_seen": report.boot_id}
+    change = partial(core.records.change, record, core.clock(), rounds=rounds, boot_seen=report.boot_id)
     if rounds < core.settings.verify_rounds:
-        record = await asyncio.to_thread(partial(core.records.change, record, core.clock(), order_id=None, **seen))
+        record = await asyncio.to_thread(partial(change, order_id=None))
         await _ask(core, record)
         return
-    record = await asyncio.to_thread(partial(core.records.change, record, core.clock(), **seen))
+    record = await asyncio.to_thread(change)
     await give_back(core, record, f"{rounds} clean verifications", actor=record.resume_by or "controller")
 
 
 def _failed(core: Core, record: DrainRecord, why: str) -> None:
     """A bad verification ends a person's request too: a person asks again once the node is mended."""
-    core.records.change(record, core.clock(), state="drained", order_id=None, rounds=0, resume_by=None, why=why)
-    core.audit("verification failed", record.node, why)
+    said = Said("verification failed", why)
+    core.records.change(
+        record, core.clock(), said=said, state="drained", order_id=None, rounds=0, resume_by=None, why=why
+    )
     log.warning("verification failed node=%s why=%s", record.node, why)
 
 
 async def give_back(core: Core, record: DrainRecord, why: str, *, actor: str, verified: bool = True) -> bool:
-    """Resume in Slurm if the reason is still this record's; anything else is left alone."""
+    """Resume in Slurm if the reason is still this record's; anything else is left alone.
+
+    That it is about to happen is written down first: a node that is in service after a crash was given back by us.
+    """
     async with core.node_locks[record.node]:
+        pen = await core.pen()
+        rounds = max(1, record.rounds) if verified else 0
+        intent = partial(core.records.change, record, core.clock(), epoch=pen.epoch)
+        record = await asyncio.to_thread(partial(intent, state="resuming", why=why, rounds=rounds))
+        if record.state != "resuming":
+            return False
+        ours, by_person = OurRecord(record.reason, record.reason_before), record.resume_by is not None
         try:
-            outcome = await core.view.call(_resume, core, record)
+            outcome = await pen.change(record.node, resume_if_ours, ours, by_person=by_person)
         except (SlurmError, TimeoutError) as error:
             await asyncio.to_thread(core.incident, record.node, "resume_failed", str(error))
             return False
-        done = outcome.result is Result.WRITTEN
-        await asyncio.to_thread(_resumed, core, record, outcome, why, actor, verified)
-    if done:
-        log.warning("resumed node=%s why=%s", record.node, why)
-    return done
-
-
-def _resume(core: Core, record: DrainRecord) -> Outcome:
-    return resume_if_ours(
-        core.view.backend,
-        record.node,
-        OurRecord(record.reason),
-        by_person=record.resume_by is not None,
-        store=lambda s: was(core, record.node, s),
-    )
+        if outcome.unsure:
+            await asyncio.to_thread(core.incident, record.node, "resume_failed", outcome.detail)
+            return False
+        await asyncio.to_thread(_resumed, core, record, outcome, actor)
+    return outcome.result is Result.WRITTEN
 
 
 _AFTER_RESUME: dict[Result, DrainState] = {
-    Result.WRITTEN: "resumed",
     Result.IN_SERVICE: "resumed_outside",
     Result.KEPT: "taken_over",
     Result.LOST_RACE: "taken_over",
 }
 
 
-def _resumed(core: Core, record: DrainRecord, outcome: Outcome, why: str, actor: str, verified: bool) -> None:
+def _resumed(core: Core, record: DrainRecord, outcome: Outcome, actor: str) -> None:
     """Settle the record by what Slurm holds now; where nothing is certain it stays open and is tried again."""
-    done = outcome.result is Result.WRITTEN
+    if outcome.result is Result.WRITTEN:
+        resumed(core, record, record.why, actor=actor)
+        return
     state = _AFTER_RESUME.get(outcome.result, "drained")
-    if done and not verified:
-        state = "resumed_unverified"
-    watched = probation_of(core, record, verified=verified) if done else None
-    changes = {"why": why if done else outcome.detail, "probation_until": watched}
-    core.records.change(record, core.clock(), state=state, order_id=None, rounds=0, **changes)
-    detail = why if done else f"{outcome.result.value}: {outcome.detail}"
-    core.audit("resume" if done else "resume not written", record.node, detail, actor=actor)
-    if done:
-        core.count("resumes_total")
-        core.solved(record.node, "resume_failed", "resumed")
-    elif state == "drained":
+    said = Said("resume not written", f"{outcome.result.value}: {outcome.detail}", actor)
+    core.records.change(record, core.clock(), said=said, state=state, order_id=None, rounds=0, why=outcome.detail)
+    if state == "drained":
+        core.view.suspect()
         core.incident(record.node, "resume_failed", outcome.detail)
+
+
+def resumed(core: Core, record: DrainRecord, why: str, *, actor: str) -> DrainRecord:
+    """The node is in service again by our hand."""
+    verified = record.verified
+    record = core.records.change(
+        record,
+        core.clock(),
+        said=Said("resume", why, actor),
+        state="resumed" if verified else "resumed_unverified",
+        why=why,
+        order_id=None,
+        rounds=0,
+        slurm_boot=core.view.booted,
+        probation_until=probation_of(core, record, verified=verified),
+    )
+    core.count("resumes_total")
+    core.solved(record.node, "resume_failed", "resumed")
+    log.warning("resumed node=%s why=%s", record.node, why)
+    return record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -166,7 +167,9 @@ def limits(found: Document) -> SlurmLimits:
     version = release(found).version
     if version is not None:
         lines.append("SLURM_VERSION = {}.{:02}.{}".format(*version))
-    return parse_limits("\n".join(lines))
+    meta = found.get("slurm_conf_meta")
+    booted = time_from_json(meta.get("BOOT_TIME")) if isinstance(meta, Mapping) else None
+    return replace(parse_limits("\n".join(lines)), booted=booted)
 
 
 _OWN = frozenset({"SlurmUser", "SLURM_VERSION"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 from hypothesis import given
@@ -78,6 +79,12 @@ def test_flags_are_read_in_any_case() -> None:
     limits = parse_limits("SLURM_VERSION = 24.11.5\nPrologFlags = Alloc,Serial,X11\nSchedulerParameters = (null)\n")
     assert limits.prolog_flags == frozenset({"alloc", "serial", "x11"})
     assert limits.scheduler_parameters == frozenset()
+
+
+def test_a_slurmctld_is_told_from_another_by_its_start() -> None:
+    limits = parse_limits("SLURM_VERSION = 22.05.8\nBOOT_TIME               = 2026-12-01T05:02:42\n")
+    assert limits.booted == datetime(2026, 12, 1, 5, 2, 42, tzinfo=timezone.utc)
+    assert parse_limits("SLURM_VERSION = 22.05.8\nBOOT_TIME = Unknown\n").booted is None
 
 
 @pytest.mark.parametrize("answer", ["", "slurm_load_ctl_conf error: Unable to contact slurm controller", "{}"])

@@ -8,7 +8,7 @@ import pytest
 
 from slurm.commands import Commands
 from slurm.errors import Timeout
-from slurm.ownership import OurRecord, Result, drain_if_free, replace_prolog_error, resume_if_ours
+from slurm.ownership import OurRecord, Result, drain_if_free, renew_reason, replace_prolog_error, resume_if_ours
 from slurm.reason import Owner
 from slurm.state import NodeState
 from tests.slurm.contract import HOSTILE, OURS
@@ -97,6 +97,33 @@ def test_a_store_that_fails_stops_the_write(slurm: FakeSlurm) -> None:
     with pytest.raises(OSError, match="disk full"):
         drain_if_free(slurm.backend, "n1", OURS, store=store)
     assert _writes(slurm) == 0
+
+
+def test_who_may_not_write_any_more_is_stopped_right_before_the_write(slurm: FakeSlurm) -> None:
+    def gone() -> None:
+        raise PermissionError("another server leads")
+
+    slurm.nodes["n2"] = FakeNode(flags=["DRAIN"], reason=OURS)
+    with pytest.raises(PermissionError, match="another server"):
+        drain_if_free(slurm.backend, "n1", OURS, fence=gone)
+    with pytest.raises(PermissionError, match="another server"):
+        resume_if_ours(slurm.backend, "n2", OurRecord(OURS), fence=gone)
+    assert _writes(slurm) == 0
+
+
+def test_a_reason_of_ours_is_renewed_only_while_it_stands(slurm: FakeSlurm) -> None:
+    newer = OURS.replace("gpu_lost", "gpu_gone")
+    record = OurRecord(newer, OURS)
+    slurm.nodes["n1"] = FakeNode(flags=["DRAIN"], reason=OURS)
+    assert renew_reason(slurm.backend, "n1", record).result is Result.WRITTEN
+    assert slurm.nodes["n1"].reason == newer
+    assert renew_reason(slurm.backend, "n1", record).result is Result.ALREADY_OURS
+    slurm.nodes["n1"] = FakeNode(flags=["DRAIN"], reason="ticket 12")
+    assert renew_reason(slurm.backend, "n1", record).result is Result.KEPT
+    slurm.nodes["n1"] = FakeNode()
+    assert renew_reason(slurm.backend, "n1", record).result is Result.IN_SERVICE
+    slurm.nodes["n1"] = FakeNode(flags=["DRAIN"], reason=OURS)
+    assert resume_if_ours(slurm.backend, "n1", record).result is Result.WRITTEN, "not renewed yet, and ours"
 
 
 class _Overtaken(Commands):

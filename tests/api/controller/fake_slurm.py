@@ -65,6 +65,17 @@ class FakeSlurm:
         self.notes: dict[int, str] = {}
         self.submitted: dict[int, Work] = {}
         self.reserved: dict[str, Reserved] = {}
+        self.booted = datetime(2026, 1, 1, tzinfo=timezone.utc)
+        self._disk = dict(self.table)
+
+    def save(self) -> None:
+        """What slurmctld does every few seconds; a crash takes it back to this."""
+        self._disk = dict(self.table)
+
+    def crash(self) -> None:
+        """Slurmctld dies before it has saved, and another one starts."""
+        self.table = dict(self._disk)
+        self.booted += timedelta(minutes=1)
 
     def node(self, name: str) -> NodeState:
         self._raise()
@@ -164,7 +175,7 @@ class FakeSlurm:
 
     def limits(self) -> SlurmLimits:
         self._raise()
-        return SlurmLimits(prolog_flags=frozenset({"alloc"}))
+        return SlurmLimits(prolog_flags=frozenset({"alloc"}), booted=self.booted)
 
     def ping(self) -> bool:
         return self.error is None
@@ -261,6 +272,7 @@ class Bench:
     async def tick(self) -> None:
         """One round of the controller with a fresh look at Slurm."""
         self.control._read_at = float("-inf")
+        self.core.view.suspect()
         await self.control.tick()
 
     def incidents(self) -> set[tuple[str, str]]:
