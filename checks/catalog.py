@@ -11,7 +11,7 @@ from typing import Any
 
 from checks.declare import CHECKS, CODES, Check, clean
 
-_NOT_SUBJECTS = {"judge"}
+_NOT_SUBJECTS = {"judge", "hardware"}
 _BROKEN: dict[str, str] = {}
 
 

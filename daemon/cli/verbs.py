@@ -16,6 +16,7 @@ LOCAL = {
     "config": ("daemon.cli.config:config", "Check and show the configuration."),
     "policy": ("daemon.cli.policy:policy", "Show and validate what follows from findings."),
     "profile": ("daemon.cli.profile:profile", "Show what nodes of each kind must have."),
+    "hardware": ("daemon.cli.hardware:hardware", "Show reference figures of accelerators and networks."),
     "doctor": ("daemon.cli.doctor:doctor", "Warn of what will bite: running Slurm, this machine, central service."),
     "completion": ("daemon.cli.completion:completion", "Print the completion script of a shell."),
 }
