@@ -34,18 +34,18 @@ def memory(
 
     Without ``min_gib`` the number is only kept. Confirm by hand: ``free -g``, ``dmidecode -t memory``.
     """
-    figures = _figures(host.read("/proc/meminfo"))
-    total = round(figures["MemTotal"] / 1024 / 1024, 1)
+    seen = figures(host.read("/proc/meminfo"))
+    total = round(seen["MemTotal"] / 1024 / 1024, 1)
     if total < min_gib * (1 - tolerance_pct / 100):
         yield LOW("memory", total_gib=total, min_gib=min_gib, tolerance_pct=tolerance_pct)
     else:
         yield ok("memory", f"{total:g} GiB", total_gib=total, min_gib=min_gib)
-    corrupted = figures.get("HardwareCorrupted", 0)
+    corrupted = seen.get("HardwareCorrupted", 0)
     if corrupted > max_corrupted_kib:
         yield CORRUPTED("memory", corrupted_kib=corrupted, limit_kib=max_corrupted_kib)
 
 
-def _figures(text: str) -> dict[str, int]:
+def figures(text: str) -> dict[str, int]:
     """/proc/meminfo in KiB; a text without MemTotal is no answer and raises ValueError."""
     figures = {}
     for line in text.splitlines():

@@ -76,3 +76,29 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
             click.echo(f"{check}.{key} = {value}")
     for check in found.skip:
         click.echo(f"not asked: {check}")
+
+
+@profile.command()
+@click.option("--name", required=True, help="The new profile's name.")
+@click.option("--title", default="", help="What people read of it.")
+@click.option("--sysroot", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A captured tree.")
+def capture(name: str, title: str, sysroot: Path | None) -> None:
+    """Write a profile from this node, which must be known to be good; the driver is not asked.
+
+    \b
+    Example:
+      nodevet profile capture --name rack7 > /etc/nodevet/profiles.d/rack7.toml
+    """
+    from checks import Host
+    from checks.capture import NotGood
+    from checks.capture import capture as written
+    from checks.profile import read_profile
+
+    if not name or len(name) > 64 or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise click.UsageError(f"name {name[:64]!r}: expected letters, digits, - _ .")
+    try:
+        text = written(Host(root=sysroot) if sysroot else Host(), name, title or name)
+        read_profile(text, name)
+    except (NotGood, OSError, ValueError) as error:
+        raise Refused(f"this node gives no profile: {error}") from error
+    click.echo(text, nl=False)

@@ -1,0 +1,64 @@
+"""A captured profile fits the node it was taken from, and no fault becomes an expectation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checks import Host
+from checks.capture import NotGood, capture
+from checks.gpu.pci import pci_gpus
+from checks.profile import match_profile, profiles, read_profile
+from deploy.simcluster.host import SimHost
+
+
+@pytest.fixture
+def sim(tmp_path: Path) -> SimHost:
+    return SimHost(tmp_path / "n1", "n1").create()
+
+
+def host(sim: SimHost) -> Host:
+    return Host(root=sim.sysroot, kmsg=sim.kmsg, simulated=True)
+
+
+def test_it_asks_what_the_shipped_profile_of_this_board_asks(sim: SimHost) -> None:
+    made = read_profile(capture(host(sim), "rack7", "Rack 7"), "rack7.toml")
+    shipped = profiles()["hgx-h100"]
+    for check in ("gpu_count", "gpu_driver", "gpu_nvlink", "ib_port", "pcie_link"):
+        assert made.checks[check] == shipped.checks[check], check
+    assert set(shipped.match.pci.items()) <= set(made.match.pci.items())
+    assert int(str(made.checks["memory"]["min_gib"])) > 1000
+    assert match_profile(host(sim), {"rack7": made}).name == "rack7"
+
+
+def test_a_lost_gpu_is_no_expectation(sim: SimHost) -> None:
+    """Rule 4."""
+    sim.inject("gpu_lost", gpu=3)
+    with pytest.raises(NotGood, match="does not answer"):
+        capture(host(sim), "x", "x")
+
+
+def test_a_narrow_link_is_no_expectation(sim: SimHost) -> None:
+    seen = host(sim)
+    bdf = pci_gpus(seen)[2].bdf
+    seen.path(f"/sys/bus/pci/devices/{bdf}/current_link_width").write_text("8\n")
+    with pytest.raises(NotGood, match="different width"):
+        capture(seen, "x", "x")
+
+
+def test_a_port_that_is_down_is_named_and_not_counted(sim: SimHost) -> None:
+    """Whoever reads the profile sees it."""
+    sim.inject("ib_down", hca="mlx5_4")
+    made = read_profile(capture(host(sim), "x", "x"), "x.toml")
+    assert made.checks["ib_port"]["count"] == 7 and made.checks["ib_port"]["ignore"] == ["mlx5_4/1"]
+
+
+def test_hostile_names_stay_text(sim: SimHost) -> None:
+    title = 'a"\n[checks.gpu_count]\nexpected = 1\n'
+    made = read_profile(capture(host(sim), "x", title), "x.toml")
+    assert made.title == title and made.checks["gpu_count"]["expected"] == 8
+
+
+def test_this_very_machine_gives_one() -> None:
+    assert read_profile(capture(Host(), "here", "here"), "here.toml").checks["processors"]["expected"]
