@@ -14,22 +14,6 @@ here=$(cd "$(dirname "$0")" && pwd -P) || exit 1
 
 RING='TORCH=0 NODEVET_ANYWAY=1 sh deploy/setup/setup.sh && .venv/bin/python -m pytest -q -m cluster -p no:cacheprovider ${PYTEST_ARGS:-} tests/cluster'
 
-# Prints the mirror that this machine's apt has Debian from.
-mirror() {
-    uri=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN)' 'Created-By: Packages' 2>/dev/null |
-        sed -n 's/^\([^ ]*\/debian\/\{0,1\}\) Debian$/\1/p' | LC_ALL=C sort -u | head -n 1)
-    printf '%s\n' "${uri:-http://deb.debian.org/debian}"
-}
-
-# Makes a root of suite $1. A mirror that lags behind this machine's clock has "expired" Release files: the date is not checked,
-# the signature is.
-make_suite() {
-    apt_options >"$WORK/aptopt"
-    printf 'Acquire::Check-Valid-Until "false";\n' >>"$WORK/aptopt"
-    logged "matrix-$1" nice -n 10 mmdebstrap --variant=apt --aptopt="$WORK/aptopt" \
-        --include="make,git,$(printf '%s' "$PACKAGES" | tr ' ' ',')" "$1" "$BARE" "deb $(mirror) $1 main"
-}
-
 # Runs the ring in one suite: 0 passed, 1 failed, 2 skipped.
 one() {
     started=$(date +%s)

@@ -31,3 +31,19 @@ clone() {
     git clone -q --no-local "$ROOT" "$BARE$AT" || die "the checkout could not be cloned"
     git -C "$BARE$AT" remote remove origin
 }
+
+# Prints the mirror that this machine's apt has Debian from.
+mirror() {
+    uri=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN)' 'Created-By: Packages' 2>/dev/null |
+        sed -n 's/^\([^ ]*\/debian\/\{0,1\}\) Debian$/\1/p' | LC_ALL=C sort -u | head -n 1)
+    printf '%s\n' "${uri:-http://deb.debian.org/debian}"
+}
+
+# Makes a root of suite $1. A mirror that lags behind this machine's clock has "expired" Release files: the date is not checked,
+# the signature is.
+make_suite() {
+    apt_options >"$WORK/aptopt"
+    printf 'Acquire::Check-Valid-Until "false";\n' >>"$WORK/aptopt"
+    logged "matrix-$1" nice -n 10 mmdebstrap --variant=apt --aptopt="$WORK/aptopt" \
+        --include="make,git,$(printf '%s' "$PACKAGES" | tr ' ' ',')" "$1" "$BARE" "deb $(mirror) $1 main"
+}

@@ -35,10 +35,11 @@ _OFTEN = "contest = 1000\nstrike_limit = 1e6\nstrike_limit_node = 1e6\n"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Shape and pace of a simulated cluster; seconds."""
+    """Shape and pace of a simulated cluster; seconds. ``often``: no node is held for breaking again and again."""
 
     nodes: int = 4
     gpus: int = 8
+    cpus: int = 16
     profile: str = "hgx-h100"
     interval: float = 2.0
     prolog_age: float = 1.0
@@ -46,6 +47,7 @@ class Options:
     slurm_conf: str = ""
     policy: str = ""
     server: str = ""
+    often: bool = True
 
 
 @dataclass(slots=True)
@@ -62,19 +64,26 @@ class SimCluster:
 
     def __post_init__(self) -> None:
         self.base = self.base.resolve()
-        hooks = {
-            "Prolog": self.base / "hooks/nodevet-prolog",
-            "Epilog": self.base / "hooks/nodevet-epilog",
-            "HealthCheckProgram": self.base / "hooks/nodevet-health",
-        }
         extra = "HealthCheckInterval=60\n" + self.options.slurm_conf
         self.lab = SlurmLab(
-            self.base, self.options.nodes, gpus=self.options.gpus, hooks=hooks, extra_conf=extra, cluster=CLUSTER
+            self.base,
+            self.options.nodes,
+            gpus=self.options.gpus,
+            cpus=self.options.cpus,
+            hooks=self.hooks,
+            extra_conf=extra,
+            cluster=CLUSTER,
         )
         self.hosts = {
             name: SimHost(self.base / "nodes" / name, name, profile=self.options.profile, cache=self.base / "nvml")
             for name in self.lab.names
         }
+
+    @property
+    def hooks(self) -> dict[str, Path]:
+        """What Slurm runs, by the key of slurm.conf."""
+        names = {"Prolog": "prolog", "Epilog": "epilog", "HealthCheckProgram": "health"}
+        return {key: self.base / "hooks" / f"nodevet-{name}" for key, name in names.items()}
 
     # -- life
 
@@ -152,7 +161,8 @@ class SimCluster:
         text = (
             f'[server]\nhost = "127.0.0.1"\nport = {self.port}\ndb = "sqlite:///{home}/nodevet.db"\n'
             f'cluster = "{CLUSTER}"\nslurm_conf = "{self.lab.conf}"\npolicy_dir = "{self.base}/policy.d"\n'
-            f"open_reads_on_loopback = true\n[controller]\npoll = {self.options.poll}\n{_OFTEN}{self.options.server}"
+            f"open_reads_on_loopback = true\n[controller]\npoll = {self.options.poll}\n"
+            f"{_OFTEN if self.options.often else ''}{self.options.server}"
         )
         (home / "server.toml").write_text(text)
         database = Database(f"sqlite:///{home}/nodevet.db")
@@ -203,7 +213,20 @@ class SimCluster:
         finally:
             client.close()
 
+    def delete(self, path: str) -> None:
+        """End something at the central service."""
+        client = self.central()
+        try:
+            client.delete(path, object)
+        finally:
+            client.close()
+
     # -- agents
+
+    @property
+    def agents(self) -> list[str]:
+        """The nodes whose agents we started and did not kill."""
+        return [name for name in self.lab.names if f"agent-{name}" in self._own]
 
     def start_agent(self, name: str) -> None:
         """Start the agent of one node over its simulated host."""
@@ -232,6 +255,15 @@ class SimCluster:
         process = self._own.pop(f"agent-{name}")
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=30)
+
+    def restart_agent(self, name: str, lines: str = "", *, between: Callable[[], None] = lambda: None) -> None:
+        """Take an agent away, do something, and start it with more lines in its configuration."""
+        self.kill_agent(name)
+        between()
+        config = self.base / "agents" / name / "nodevet.toml"
+        with config.open("a") as file:
+            file.write(lines)
+        self.start_agent(name)
 
     # -- looking
 

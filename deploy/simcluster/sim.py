@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from daemon.cli.output import Refused, json_option, print_json, table
 from deploy.simcluster.cluster import Options, SimCluster, new_base
 from deploy.simcluster.demo import Demo, Result
+from deploy.simcluster.ending import end_on_term, undisturbed
 from deploy.simcluster.faults import FAULTS
 from deploy.simcluster.host import UnknownFault
 from deploy.simcluster.lab_ground import LabError, cannot_run
+from deploy.simcluster.matrix.command import matrix
 
 CURRENT = Path("/run/nodevet-sim")
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LABEL = "SIMULATED hardware: real Slurm, server and agents over generated hosts"
 
 
@@ -38,6 +37,9 @@ def sim() -> None:
     """
 
 
+sim.add_command(matrix)
+
+
 @sim.command()
 @click.option("--nodes", default=4, show_default=True, type=click.IntRange(4, 64), help="How many nodes.")
 @click.option("--once", is_flag=True, help="End when the steps are done instead of staying up.")
@@ -52,7 +54,7 @@ def demo(nodes: int, once: bool, keep: bool, as_json: bool) -> None:
       nodevet sim demo --once --json | jq .passed
     """
     _insist_possible()
-    _end_on_term()
+    end_on_term()
     cluster = SimCluster(new_base(), Options(nodes=nodes, interval=15.0, prolog_age=1.0))
     _say(LABEL)
     result = Result(False, [], {}, {})
@@ -61,9 +63,7 @@ def demo(nodes: int, once: bool, keep: bool, as_json: bool) -> None:
         if not once and result.passed:
             _stay(cluster)
     finally:
-        for number in ENDING:
-            # A second Ctrl-C must not end the ending.
-            signal.signal(number, signal.SIG_IGN)
+        undisturbed()
         _say("ending every process of the cluster …")
         cluster.stop()
         if keep or not result.passed:
@@ -74,51 +74,6 @@ def demo(nodes: int, once: bool, keep: bool, as_json: bool) -> None:
         print_json(result)
     if not result.passed:
         raise Refused("the demo came out otherwise than it must")
-
-
-@sim.command()
-@click.option("--release", help="Only this release of Slurm, such as 22.05; refused where another one is installed.")
-@click.option("--only", multiple=True, metavar="WORD", help="Only scenarios with this word in their name; repeatable.")
-@json_option
-def matrix(release: str | None, only: tuple[str, ...], as_json: bool) -> None:
-    """Play every scenario on a node of its own and show how it ended beside how it must end.
-
-    \b
-    Examples:
-      nodevet sim matrix
-      nodevet sim matrix --only refused --json | jq .passed
-    """
-    from deploy.simcluster.matrix import Matrix, options, print_matrix, release_of
-    from deploy.simcluster.matrix import Result as Played
-    from deploy.simcluster.scenarios import SCENARIOS
-
-    _insist_possible()
-    _end_on_term()
-    chosen = [s for s in SCENARIOS if not only or any(word in s.name for word in only)]
-    if not chosen:
-        raise Refused(f"no scenario has {' or '.join(only)} in its name")
-    base = new_base()
-    cluster = SimCluster(base, options(base, len(chosen)))
-    if release and release_of(cluster) != release:
-        raise Refused(f"slurm {release_of(cluster)} is installed here, not {release}")
-    _say(LABEL)
-    result = Played(False, "", [])
-    try:
-        result = Matrix(cluster, _say).run(chosen)
-    finally:
-        for number in ENDING:
-            signal.signal(number, signal.SIG_IGN)
-        cluster.stop()
-    if result.passed:
-        cluster.remove()
-    else:
-        _say(f"logs are in {cluster.base}/log")
-    if as_json:
-        print_json(result)
-    else:
-        print_matrix(result.rows)
-    if not result.passed:
-        raise Refused("a scenario ended otherwise than it must")
 
 
 def _stay(cluster: SimCluster) -> None:
@@ -274,19 +229,6 @@ def _attached(folder: str | None) -> SimCluster:
 def _insist_possible() -> None:
     if why := cannot_run():
         raise Refused(why)
-
-
-def _end_on_term() -> None:
-    """TERM and a closed terminal end the demo as Ctrl-C does, so that nothing is left running.
-
-    So does INT where a shell script started it in the background and had INT ignored.
-    """
-
-    def interrupted(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    for number in ENDING:
-        signal.signal(number, interrupted)
 
 
 def _say(text: str) -> None:

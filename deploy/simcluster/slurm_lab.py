@@ -108,10 +108,11 @@ class SlurmLab:
         """Start the controller as SlurmUser; it keeps what it knew before it ended."""
         self._spawn("slurmctld", ["slurmctld", "-D", "-f", self.conf], user="slurm")
 
-    def start_slurmd(self, name: str) -> None:
-        """Start the daemon of one node."""
+    def start_slurmd(self, name: str, *, booted: bool = False) -> None:
+        """Start the daemon of one node; ``booted``: it says that the node has just been booted."""
         (self.base / "spool" / name).mkdir(exist_ok=True)
-        self._spawn(f"slurmd-{name}", ["slurmd", "-D", "-f", self.conf, "-N", name])
+        words = ["-b"] if booted else []
+        self._spawn(f"slurmd-{name}", ["slurmd", "-D", "-f", self.conf, "-N", name, *words])
 
     def kill_slurmctld(self) -> None:
         """Take the controller away at once, as a crash does: what it had not saved yet (a few seconds) is lost."""

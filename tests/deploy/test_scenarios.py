@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from deploy.simcluster import lab_ground
-from deploy.simcluster.cluster import SimCluster, new_base
-from deploy.simcluster.matrix import Matrix, Outcome, Result, Scenario, options, owner
-from deploy.simcluster.scenarios import SCENARIOS
+from deploy.simcluster.matrix.fates import CASES, measure
+from deploy.simcluster.matrix.parts import PARTS, chosen
+from deploy.simcluster.matrix.play import play
+from deploy.simcluster.matrix.releases import installed
+from deploy.simcluster.matrix.rows import Outcome, Row
+from deploy.simcluster.matrix.scenario import Act, Part, Scenario
 
-PLAYED = ("idle fault", "refused batch", "administrator's drain")
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ("", "none"),
-        ("nodevet: gpu_lost GPU 3 [slurm@2026-12-01T10:00:00]", "ours"),
-        ("Prolog error [slurm@2026-12-01T10:00:00]", "slurm"),
-        ("ADMIN: fan 3 is noisy (alice)", "other"),
-    ],
-)
-def test_names_whose_reason_it_is(reason: str, expected: str) -> None:
-    assert owner(reason) == expected
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(150)]
+PLAYED = ("GPU lost", "batch", "administrator's drain", "two nodes, fault on the second")
 
 
-def test_every_scenario_has_a_name_of_its_own() -> None:
-    assert len({s.name for s in SCENARIOS}) == len(SCENARIOS) >= 13
-
-
-def play(scenarios: list[Scenario]) -> Result:
+def played(scenarios: Sequence[Scenario]) -> list[Row]:
     if reason := lab_ground.cannot_run():
         pytest.skip(reason)
-    base = new_base()
-    cluster = SimCluster(base, options(base, len(scenarios)))
-    try:
-        return Matrix(cluster, lambda _: None).run(scenarios)
-    finally:
-        cluster.stop()
-        cluster.remove()
+    part = Part("wide guard", PARTS[0].options, (Act(tuple(scenarios)),))
+    return play([part], installed(), lambda _: None)
 
 
-@pytest.mark.cluster
 def test_a_part_of_the_matrix_ends_as_expected_and_what_does_not_is_told() -> None:
-    untrue = Scenario("nothing happens", Outcome(drained=False, owner="ours", job="-"), lambda *_: None)
-    result = play([*(s for s in SCENARIOS if s.name in PLAYED), untrue])
-    assert [(r.scenario, r.passed, r.trouble) for r in result.rows[:-1]] == [(name, True, "") for name in PLAYED]
-    assert (result.passed, result.rows[-1].passed, result.rows[-1].observed.owner) == (False, False, "none")
+    known = {s.name: s for act in PARTS[0].acts for s in act.scenarios}
+    untrue = Scenario("nothing happens", Outcome(drained=False, owner="ours"), lambda _: None)
+    rows = played([*(known[name] for name in PLAYED), untrue])
+    assert [(r.scenario, r.passed, r.trouble) for r in rows[:-1]] == [(name, True, "") for name in PLAYED]
+    assert (rows[-1].passed, rows[-1].observed.owner) == (False, "none")
+
+
+def test_a_refused_job_fares_as_the_table_says_and_what_does_not_is_told() -> None:
+    if reason := lab_ground.cannot_run():
+        pytest.skip(reason)
+    quick = [c for c in CASES if c.job in ("batch --no-requeue", "srun") and not c.since]
+    wrong = [c for c in CASES if c.expected.startswith("requeued, starts") and not c.since][:1]
+    fates = measure(installed(), lambda _: None, [*quick, *wrong])
+    assert [(f.job, f.passed, f.trouble) for f in fates] == [(c.job, True, "") for c in (*quick, *wrong)]
+    assert fates[-1].to_start is not None and fates[-1].to_start > 4
+
+
+def test_what_a_release_does_not_know_is_not_played_there() -> None:
+    named = {r: {a.settings for p in chosen((), r) for a in p.acts} for r in ("22.05", "24.11")}
+    assert named["24.11"] - named["22.05"] == {"PrologFlags=Alloc,DeferBatch"}
