@@ -44,6 +44,11 @@ if [ -d "$VENV" ]; then
     own_dir "$VENV"
     rm -rf "$VENV"
 fi
+# The Debians of other Slurm releases; nothing is mounted in them, since each run has namespaces of its own.
+if [ -d "$ROOTS" ]; then
+    own_dir "$ROOTS"
+    rm -rf --one-file-system "$ROOTS"
+fi
 rm -rf build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 for folder in checks slurm daemon api deploy tests benchmarks; do
     [ ! -d "$folder" ] || find "$folder" -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ locate() {
     BASE=${NODEVET_SETUP_BASE:-/var/tmp}
     VENV=$BASE/nodevet-venv-$ID
     STATE=$BASE/nodevet-setup-$ID
+    ROOTS=$BASE/nodevet-roots-$ID
     CHANGES=$STATE/changes
     PYTHON=/usr/bin/python3
 }

@@ -32,9 +32,12 @@ remove_orphans() {
         checkout=$(sed -n 's|^link \(.*\)/.venv$|\1|p' "$state/changes" 2>/dev/null | tail -n 1)
         [ -n "$checkout" ] && [ ! -e "$checkout" ] || continue
         orphan=$BASE/nodevet-venv-${state##*/nodevet-setup-}
+        roots=$BASE/nodevet-roots-${state##*/nodevet-setup-}
         say "removing $orphan: its checkout $checkout is gone"
         grep -E '^(package|disabled) ' "$state/changes" | while IFS= read -r line; do record "$line"; done
-        if [ ! -L "$orphan" ] && [ -O "$orphan" ]; then rm -rf "$orphan"; fi
+        for gone in "$orphan" "$roots"; do
+            if [ ! -L "$gone" ] && [ -O "$gone" ]; then rm -rf --one-file-system "$gone"; fi
+        done
         rm -rf "$state"
     done
 }

@@ -46,7 +46,6 @@ copy_checkout() {
 }
 
 locate "${here%/deploy/setup}"
-ROOTS=$BASE/nodevet-roots-$ID
 case "${1:-}" in '' | *[!a-z]*) die "which suite? ${1:-} is none" ;; esac
 suite=$1
 shift

@@ -13,15 +13,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 
 from api.store.database import Database
 from api.store.migrate import upgrade
 from api.store.store import Store
-from api.store.views import TokenView
 from daemon.central import Central, CentralError
-from deploy.simcluster import ports, processes, waiting
+from deploy.simcluster import ports, processes, tokens, waiting
 from deploy.simcluster.host import SimHost
 from deploy.simcluster.lab_ground import short_base
 from deploy.simcluster.slurm_lab import SlurmLab, stop_at
@@ -168,19 +166,15 @@ class SimCluster:
         database = Database(f"sqlite:///{home}/nodevet.db")
         upgrade(database)
         store = Store(database)
-        self._write_secret(home / "admin.token", _token(store, "admin", None))
+        tokens.write(store, home / "admin.token", "admin")
         for name in self.lab.names:
             folder = self.base / "agents" / name
             folder.mkdir(parents=True, exist_ok=True)
-            self._write_secret(folder / "token", _token(store, "agent", name))
+            tokens.write(store, folder / "token", "agent", CLUSTER, name)
         database.close()
         user = pwd.getpwnam(SERVER_USER)
         for path in (home, *home.iterdir()):
             os.chown(path, user.pw_uid, user.pw_gid)
-
-    def _write_secret(self, path: Path, text: str) -> None:
-        path.touch(mode=0o600)
-        path.write_text(text + "\n")
 
     def kill_server(self) -> None:
         """Take the central service away at once."""
@@ -285,24 +279,6 @@ class SimCluster:
         log = self.base / "log" / f"{name}.log"
         env = {processes.MARK: str(self.base)}
         self._own[name] = processes.spawn(argv, env=env, log=log, user=user)
-
-
-def _token(store: Store, role: str, node: str | None) -> str:
-    """Make a token straight in the database, as `nodevet token create` does."""
-    view = TokenView(
-        id=0,
-        prefix="",
-        role=role,
-        cluster=CLUSTER if node else None,
-        node=node,
-        scopes=(),
-        label=f"simulated {node or role}",
-        created_at=datetime.now(timezone.utc),
-        created_by="simcluster",
-        expires_at=None,
-        revoked_at=None,
-    )
-    return store.create_token(view)[1]
 
 
 def _paced() -> list[str]:
