@@ -15,7 +15,7 @@ from deploy.simcluster.matrix.rows import Outcome, Row
 from deploy.simcluster.matrix.scenario import Act, Part, Scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(150)]
-PLAYED = ("GPU lost", "batch", "administrator's drain", "two nodes, fault on the second")
+PLAYED = ("GPU lost", "administrator's drain", "two nodes, fault on the second")
 
 
 def played(scenarios: Sequence[Scenario]) -> list[Row]:
@@ -36,7 +36,7 @@ def test_a_part_of_the_matrix_ends_as_expected_and_what_does_not_is_told() -> No
 def test_a_refused_job_fares_as_the_table_says_and_what_does_not_is_told() -> None:
     if reason := lab_ground.cannot_run():
         pytest.skip(reason)
-    quick = [c for c in CASES if c.job in ("batch --no-requeue", "srun") and not c.since]
+    quick = [c for c in CASES if c.job == "batch --no-requeue" and not c.since]
     wrong = [c for c in CASES if c.expected.startswith("requeued, starts") and not c.since][:1]
     fates = measure(installed(), lambda _: None, [*quick, *wrong])
     assert [(f.job, f.passed, f.trouble) for f in fates] == [(c.job, True, "") for c in (*quick, *wrong)]

@@ -31,7 +31,7 @@ def matrix(release: str | None, only: tuple[str, ...], markdown: bool, as_json: 
     \b
     Examples:
       nodevet sim matrix
-      nodevet sim matrix --release 24.11 --only gate
+      nodevet sim matrix --release 24.11 --only 'two nodes'
       nodevet sim matrix --release all --json | jq .passed
     """
     from datetime import date
