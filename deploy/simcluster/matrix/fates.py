@@ -97,29 +97,27 @@ class Trial:
     def run(self) -> Fate:
         """Submit, have it refused, and watch what becomes of it."""
         job = self._submit()
-        refused = self._moments("refused")
-        if not refused:
-            raise LabError("no prolog refused")
-        first, fate, to_start, released = refused[0], "", None, None
         if self.case.command[0] != "sbatch":
             told = "Prolog fail" in self.said or "revoked" in self.said
-            fate = TOLD if told and self._now(job)[0] == "CANCELLED" else ""
-        else:
-            end = self._end(job)
-            fate = {"started": STARTS, "cancelled": CANCELLED, "held": HELD}[end]
-            if end == "started":
-                to_start = round(self._moments("started")[-1] - first, 1)
-            if end == "held":
-                released = self._release(job)
-        fate = self._closer(fate)
-        passed = fate == self.case.expected
+            return self._fate(job, TOLD if told and self._now(job)[0] == "CANCELLED" else "")
+        end = self._end(job)
+        if end == "held":
+            again = len(self._moments("refused")) > 1
+            return self._fate(job, GIVEN_UP if again else HELD, released=self._release(job))
+        if end == "cancelled":
+            return self._fate(job, CANCELLED)
+        started = self._moments("started")
+        fate = AGAIN if self.case.delay and len(started) > 1 else STARTS
+        return self._fate(job, fate, to_start=round(started[-1] - self._moments("refused")[0], 1))
+
+    def _fate(self, job: int, fate: str, to_start: float | None = None, released: float | None = None) -> Fate:
         return Fate(
             job=self.case.job,
             settings=self.case.named,
             release=self.release,
             fate=fate or " ".join(self._now(job)),
             expected=self.case.expected,
-            passed=passed,
+            passed=fate == self.case.expected,
             to_start=to_start,
             released=released,
         )
@@ -129,8 +127,11 @@ class Trial:
         command = self.case.command
         if command[0] == "sbatch":
             job = self.lab.sbatch(*command[1:], *nodes, script=SCRIPT)
-            told = lambda: f"job {job} was not refused: {self._now(job)}"  # noqa: E731
-            self.lab.wait_for(lambda: bool(self._moments("refused")), PATIENCE, told)
+            self.lab.wait_for(
+                lambda: bool(self._moments("refused")),
+                PATIENCE,
+                lambda: f"job {job} was not refused: {self._now(job)}",
+            )
             return job
         self.said = self.lab.run([*command, *nodes, "true"], check=False, timeout=PATIENCE).stderr
         listed = self.lab.run(["squeue", "-h", "-t", "all", "-O", "JobID:20"]).stdout.split()
@@ -163,13 +164,6 @@ class Trial:
         self.lab.run(["scontrol", "release", str(job)])
         self.lab.wait_for(lambda: len(self._moments("started")) > before, PATIENCE, lambda: f"job {job} does not start")
         return round(self._moments("started")[-1] - asked, 1)
-
-    def _closer(self, fate: str) -> str:
-        if fate == STARTS and self.case.delay and len(self._moments("started")) > 1:
-            return AGAIN
-        if fate == HELD and len(self._moments("refused")) > 1:
-            return GIVEN_UP
-        return fate
 
     def _now(self, job: int) -> tuple[str, str]:
         line = self.lab.run(["squeue", "-h", "-t", "all", "-j", str(job), "-o", "%T|%r"], check=False).stdout

@@ -30,7 +30,7 @@ def hung_mount(turn: Turn) -> None:
     stage.inject(node, "hung_mount", path="/scratch")
     lines = '[checks.mount]\npaths = ["/scratch"]\ninterval = 3.0\ntimeout = 1.0\n'
     stage.cluster.restart_agent(node, lines)
-    stage.wait(lambda: stage.found(node, "mount_hung") != "absent", 90, "mount_hung is not found")
+    stage.finds(node, "mount_hung")
     turn.submit()
     turn.also(lambda: f"mount_hung {stage.found(node, 'mount_hung')}")
 
@@ -50,7 +50,7 @@ def users_xid(turn: Turn) -> None:
     """An Xid that the user's own program causes is the job's, not the node's."""
     stage = turn.stage
     stage.inject(turn.node, "xid", xid=31, gpu=2, pid=4242)
-    stage.wait(lambda: stage.found(turn.node, "gpu_xid_job") != "absent", 45, "gpu_xid_job is not found")
+    stage.finds(turn.node, "gpu_xid_job")
     turn.submit()
     turn.also(lambda: f"gpu_xid_job {stage.found(turn.node, 'gpu_xid_job')}")
 
@@ -59,7 +59,7 @@ def clock_skew(turn: Turn) -> None:
     """The clock is five minutes off: configuration, so it never drains."""
     stage = turn.stage
     stage.inject(turn.node, "clock_skew", seconds=300.0)
-    stage.wait(lambda: stage.found(turn.node, "clock_off") != "absent", 60, "clock_off is not found")
+    stage.finds(turn.node, "clock_off")
     turn.submit()
     turn.also(lambda: f"clock_off {stage.found(turn.node, 'clock_off')}")
 
@@ -69,7 +69,7 @@ def full_state(turn: Turn) -> None:
     stage, node = turn.stage, turn.node
     state = stage.cluster.base / "agents" / node / "state"
     stage.cluster.restart_agent(node, between=lambda: stage.small_disk(state))
-    stage.wait(lambda: stage.found(node, "state_dir_failed") != "absent", 60, "the full disk is no finding")
+    stage.finds(node, "state_dir_failed")
     turn.submit()
     turn.also(lambda: f"state_dir_failed {stage.found(node, 'state_dir_failed')}")
 

@@ -23,7 +23,7 @@ def many_alike(turn: Turn) -> None:
     for node in nodes:
         stage.host(node).nvml.change({"gpu.1.remap.failure": 1})
     for node in nodes:
-        stage.wait(lambda n=node: stage.found(n, "gpu_remap_failed") != "absent", 45, f"{node}: not found")  # type: ignore[misc]
+        stage.finds(node, "gpu_remap_failed")
     turn.counts()
     listed = stage.cluster.get("silences")
     for item in listed["items"] if isinstance(listed, dict) else []:
@@ -36,7 +36,7 @@ def no_permit(turn: Turn) -> None:
     """A job meets one of those nodes: the guard gives no permit, so it is admitted, and that is loud."""
     stage, node = turn.stage, turn.node
     stage.host(node).nvml.change({"gpu.1.remap.failure": 1})
-    stage.wait(lambda: stage.found(node, "gpu_remap_failed") != "absent", 45, "gpu_remap_failed is not found")
+    stage.finds(node, "gpu_remap_failed")
     before = stage.status(node).hooks["admitted_without_permit"]
     turn.counts()
     turn.submit()

@@ -72,8 +72,7 @@ def resumed_behind_us(turn: Turn, count: int) -> None:
     for _ in range(count):
         turn.counts()
         stage.scontrol("update", f"nodename={node}", "state=resume")
-        stage.wait(lambda f=first: stage.lab.node_reason(node) != f, 45, f"{node} was not touched")  # type: ignore[misc]
-        first = stage.drained(node)
+        first = stage.drained(node, other_than=first)
 
 
 def reboot(turn: Turn) -> None:

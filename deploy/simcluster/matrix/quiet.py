@@ -26,7 +26,7 @@ def silenced(turn: Turn) -> None:
     stage.wait(lambda: "gpu_remap" in stage.status(node).silenced, 30, f"agent of {node} is not told of the silence")
     turn.counts()
     stage.host(node).nvml.change({"gpu.1.remap.failure": 1})
-    stage.wait(lambda: stage.found(node, "gpu_remap_failed") != "absent", 45, "gpu_remap_failed is not found")
+    stage.finds(node, "gpu_remap_failed")
     turn.submit()
     turn.also(lambda: f"gpu_remap_failed {stage.found(node, 'gpu_remap_failed')}")
 

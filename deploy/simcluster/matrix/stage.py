@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -30,6 +32,7 @@ from deploy.simcluster.slurm_lab import SlurmLab
 # The checks that see a broken GPU, each by itself.
 WATCHING = frozenset({"gpu_health", "gpu_remap", "kernel_xid"})
 Tell = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -80,12 +83,12 @@ class Stage:
 
         return self.cluster.wait_for(holds, timeout, otherwise if callable(otherwise) else lambda: otherwise)
 
-    def drained(self, node: str, by: str = "ours", timeout: float = 45.0) -> str:
-        """Wait until a node is drained with this owner's reason; the reason."""
+    def drained(self, node: str, by: str = "ours", timeout: float = 60.0, *, other_than: str = "") -> str:
+        """Wait until a node is drained with this owner's reason, a new one where a former is given; the reason."""
 
         def seen() -> bool:
             state, reason = self.state(node)
-            return "DRAIN" in state and owner(reason, state) == by
+            return "DRAIN" in state and owner(reason, state) == by and reason != other_than
 
         self.wait(seen, timeout, lambda: f"{node} was not drained ({by}): {' '.join(self.state(node))}")
         return self.lab.node_reason(node)
@@ -125,7 +128,7 @@ class Stage:
     def connected(self) -> None:
         """Wait until every agent that runs knows Slurm's limits and is in touch with the central service."""
         for node in self.cluster.agents:
-            self.wait(lambda n=node: self._in_touch(n), 60, f"agent of {node} is not in touch")  # type: ignore[misc]
+            self.wait(partial(self._in_touch, node), 90, f"agent of {node} is not in touch")
 
     def _in_touch(self, node: str) -> bool:
         uplink = self.status(node).uplink
@@ -165,25 +168,32 @@ class Stage:
 
     def incidents(self, node: str, *, of_all: bool = False) -> set[str]:
         """The codes of a node's open incidents, or with ``of_all`` of those that speak of no single node."""
-        items = self._page("incidents", IncidentView, limit=500)
+        items = self._rows("incidents", Page[IncidentView], limit=500)
         return {i.code for i in items if i.closed_at is None and i.node == ("" if of_all else node)}
 
     def opened(self, node: str, code: str, *, of_all: bool = False) -> None:
         """Wait for an open incident."""
-        told = lambda: f"no incident {code} of {node}: {sorted(self.incidents(node, of_all=of_all))}"  # noqa: E731
+
+        def told() -> str:
+            return f"no incident {code} of {node}: {sorted(self.incidents(node, of_all=of_all))}"
+
         self.wait(lambda: code in self.incidents(node, of_all=of_all), 45, told)
 
     def way_out(self, node: str) -> str:
         """What ends a node's drain as the central service has it, empty without a drain."""
-        return next((d.exit for d in self._page("drains", DrainView) if d.node == node), "")
+        return next((d.exit for d in self._rows("drains", Page[DrainView]) if d.node == node), "")
 
     def found(self, node: str, code: str) -> str:
         """Status and blame of a code that the central service holds of a node, "absent" without it."""
         detail = msgspec.convert(self.cluster.get(f"nodes/sim/{node}"), NodeDetail, strict=False)
         return next((f"{f.status}/{f.blame}" for f in detail.findings if f.code == code), "absent")
 
-    def _page(self, path: str, kind: type[msgspec.Struct], **query: int) -> list:  # type: ignore[type-arg]
-        return msgspec.convert(self.cluster.get(path, **query), Page[kind], strict=False).items  # type: ignore[valid-type]
+    def _rows(self, path: str, page: type[Page[T]], **query: int) -> list[T]:
+        return msgspec.convert(self.cluster.get(path, **query), page, strict=False).items
+
+    def finds(self, node: str, code: str, timeout: float = 90.0) -> None:
+        """Wait until the central service holds this code of a node."""
+        self.wait(lambda: self.found(node, code) != "absent", timeout, f"{code} of {node} is not found")
 
     # -- doing
 
