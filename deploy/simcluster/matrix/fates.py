@@ -162,7 +162,11 @@ class Trial:
         """Release it as an administrator does; seconds until it runs."""
         before, asked = len(self._moments("started")), time.time()
         self.lab.run(["scontrol", "release", str(job)])
-        self.lab.wait_for(lambda: len(self._moments("started")) > before, PATIENCE, lambda: f"job {job} does not start")
+        self.lab.wait_for(
+            lambda: len(self._moments("started")) > before,
+            PATIENCE,
+            lambda: f"job {job} does not start: {self._now(job)}, {len(self._moments('refused'))} refusals",
+        )
         return round(self._moments("started")[-1] - asked, 1)
 
     def _now(self, job: int) -> tuple[str, str]:
