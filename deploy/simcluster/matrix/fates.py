@@ -78,7 +78,7 @@ CASES = (
     Case("batch --no-requeue", CANCELLED, NO_REQUEUE),
     Case("batch", CANCELLED, settings=(NOHOLD, "JobRequeue=0")),
     Case("batch --no-requeue", STARTS, NO_REQUEUE, (NOHOLD, FORCED), since="23.02"),
-    Case("batch, refused twice", GIVEN_UP, settings=(NOHOLD, "MaxBatchRequeue=1"), refusals=2, since="23.02"),
+    Case("batch, refused twice", GIVEN_UP, settings=(NOHOLD, "MaxBatchRequeue=2"), refusals=2, since="23.02"),
     Case("srun", TOLD, ("srun",)),
     Case("salloc", TOLD, ("salloc",)),
     Case("batch on two nodes, script ends before the refusal", AGAIN, nodes=2, delay=2.0),
