@@ -147,7 +147,8 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The running Slurm's time limits in seconds as the server last read them; None = not read.
 
-    ``restart_after``: after a refused prolog a job waits this long; ``nohold``: it is not held then.
+    ``restart_after``: after a refused prolog a job waits this long; ``nohold``: it is not held then. ``gpus_told``: the
+    hooks of every node of a job are told its GPUs.
     """
 
     budget: float | None = None
@@ -156,6 +157,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     health_check_interval: float | None = None
     restart_after: float | None = None
     nohold: bool | None = None
+    gpus_told: bool = True
     read_at: datetime | None = None
 
 

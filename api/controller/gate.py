@@ -12,6 +12,11 @@ from checks.wire import GateAnswer, GateRequest
 # Members without an open poll are answered for after this time, named absent.
 ABSENT_SECONDS = 1.0
 JOB_LOOK_SECONDS = 0.25
+# A gate that is still closed looks this often whether its job is still there, and all gates together ask Slurm no
+# oftener than the second figure says: many gates closed at once are no load on slurmctld.
+LEFT_LOOK_SECONDS = 1.0
+ALL_LOOKS_SECONDS = 0.2
+LOOK_WITHIN = 0.5
 KEEP_SECONDS = 300.0
 # Without a restart count (20.11) the next attempt has the same key: what is older than this was said in a former one.
 ANONYMOUS_SECONDS = 60.0
@@ -64,6 +69,8 @@ class Gates:
         self.opened = 0
         self.expired = 0
         self.absent = 0
+        self.left = 0
+        self._look_at = float("-inf")
 
     async def answer(self, request: GateRequest) -> GateAnswer:
         """Take one member's answer; a holder gets the whole job's when it is there or its wait ends."""
@@ -102,6 +109,7 @@ class Gates:
     async def _hold(self, gate: _Gate, request: GateRequest, members: Set[str]) -> GateAnswer:
         deadline = time.monotonic() + min(max(request.wait, 0.0), KEEP_SECONDS)
         absent_from = time.monotonic() + ABSENT_SECONDS
+        look_from = time.monotonic() + LEFT_LOOK_SECONDS
         while True:
             if refused := gate.refused(members):
                 left = await self._left_running(request.job.job_id, deadline)
@@ -116,12 +124,30 @@ class Gates:
             if now >= deadline:
                 self.expired += 1
                 return GateAnswer(complete=False, absent=tuple(sorted(missing)), why="no answer in time")
+            if now >= look_from:
+                if await self._has_left(request.job.job_id, deadline - now):
+                    self.left += 1
+                    return GateAnswer(complete=True, left_running=True, why="job has left its nodes")
+                look_from = time.monotonic() + LEFT_LOOK_SECONDS
             # Wake at the next answer, and when silent members may be counted as absent.
             until = min(deadline, absent_from) if now < absent_from else min(deadline, now + ABSENT_SECONDS)
             try:
                 await asyncio.wait_for(gate.changed.wait(), max(0.01, until - now))
             except asyncio.TimeoutError:
                 continue
+
+    async def _has_left(self, job_id: int, left: float) -> bool:
+        """Whether a job that a gate still waits for was cancelled meanwhile: then nobody has to be waited for.
+
+        A Slurm that is slow to say costs the gate no more than a moment.
+        """
+        if time.monotonic() < self._look_at + ALL_LOOKS_SECONDS:
+            return False
+        self._look_at = time.monotonic()
+        try:
+            return await asyncio.wait_for(self._running(job_id), max(0.01, min(LOOK_WITHIN, left))) is False
+        except asyncio.TimeoutError:
+            return False
 
     async def _left_running(self, job_id: int, deadline: float) -> bool:
         """Wait until Slurm has taken the job back, so that the holder's exit cannot start its script."""

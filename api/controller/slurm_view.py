@@ -130,5 +130,6 @@ class SlurmView:
             health_check_interval=self.limits.health_check_interval,
             restart_after=self.limits.restart_after,
             nohold=self.limits.nohold,
+            gpus_told=self.limits.gpus_told,
             read_at=self.read_at,
         )

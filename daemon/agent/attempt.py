@@ -10,11 +10,14 @@ from slurm.jobenv import JobEnv
 NODELIST_KEPT = 4096
 
 
-def attempt_of(env: JobEnv, gres_conf: str, node: str) -> tuple[JobAttempt | None, str]:
-    """The attempt (None without a job id), and why its GPUs are not known where they are not."""
+def attempt_of(env: JobEnv, gres_conf: str, node: str, *, told: bool = True) -> tuple[JobAttempt | None, str]:
+    """The attempt (None without a job id), and why its GPUs are not known where they are not.
+
+    ``told``: this Slurm tells the hooks of every node of a job about its GPUs.
+    """
     if env.job_id is None:
         return None, ""
-    minors, why = job_minors(env, gres_conf, node)
+    minors, why = job_minors(env, gres_conf, node, told=told)
     nodelist = env.nodelist or ""
     made = JobAttempt(
         job_id=env.job_id,
@@ -29,13 +32,16 @@ def attempt_of(env: JobEnv, gres_conf: str, node: str) -> tuple[JobAttempt | Non
     return made, why
 
 
-def job_minors(env: JobEnv, gres_conf: str, node: str) -> tuple[tuple[int, ...] | None, str]:
+def job_minors(env: JobEnv, gres_conf: str, node: str, *, told: bool = True) -> tuple[tuple[int, ...] | None, str]:
     """SLURM_JOB_GPUS -> File of gres.conf -> device minor; () = a job without GPUs, None = not known.
 
-    Slurm before 21.08 has neither a restart count nor SLURM_JOB_GPUS in a hook: there unset says nothing.
+    Slurm before 21.08 has neither a restart count nor SLURM_JOB_GPUS in a hook: there unset says nothing. With RunInJob
+    24.11 leaves it out on every node of a job but the first.
     """
     if "SLURM_JOB_GPUS" in env.problems:
         return None, "SLURM_JOB_GPUS cannot be read"
+    if env.gpu_indices is None and not told and env.num_nodes != 1:
+        return None, "with RunInJob this Slurm tells a job's GPUs to the hooks of its first node only"
     if env.gpu_indices is None:
         return ((), "") if env.restart_count is not None else (None, "this Slurm does not tell a job's GPUs to hooks")
     try:

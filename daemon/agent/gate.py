@@ -28,6 +28,7 @@ class GateCounts:
     expired: int = 0
     absent: int = 0
     refused_elsewhere: int = 0
+    left: int = 0
 
 
 @dataclass(slots=True)
@@ -79,6 +80,10 @@ class Gate:
         if answer.refused:
             self.counts.refused_elsewhere += 1
             return f"job refused on {', '.join(answer.refused[:8])}"
+        if answer.left_running:
+            # Cancelled, or taken back by Slurm: no script of it will start, and nobody has to be waited for.
+            self.counts.left += 1
+            return "job has left its nodes, its gate waits for nobody"
         if not answer.complete:
             self._expired(job)
             return f"job's gate ended without {', '.join(answer.absent[:8])}"

@@ -103,7 +103,8 @@ class Hooks:
         if hook == "health":
             return self._health()
         self.learn(env)
-        job, gpus_unknown = attempt_of(env, self.gres_conf, self.identity.node)
+        told = self.limits is None or self.limits.gpus_told
+        job, gpus_unknown = attempt_of(env, self.gres_conf, self.identity.node, told=told)
         if job is None or (env.node is not None and env.node != self.identity.node):
             self.counts.not_understood += 1
             why = "no job id" if job is None else f"node {env.node} asked the agent of {self.identity.node}"

@@ -9,7 +9,6 @@ from slurm.doctor.limits import Running
 
 FORCE_REQUEUE = (23, 2, 0)  # PrologFlags=ForceRequeueOnFail, SuspendExcStates, MaxBatchRequeue
 DRAIN_EXC = (23, 2, 0)
-RUN_IN_JOB_BROKEN = ((24, 11, 0), (24, 12, 0))  # the releases whose RunInJob was seen to lose prologs
 REQUEUES_LEAST = 3
 
 
@@ -41,18 +40,15 @@ def _flags(running: Running) -> Iterator[Advice]:
     if limits.serial:
         why = "prologs that wait for each other across nodes would lock up: the job gate and group runs are off"
         yield Advice("warning", "PrologFlags", f"{shown}: Serial", why, "PrologFlags=Alloc")
-    if limits.deferbatch and "alloc" in flags:
-        why = "Slurm holds the batch script for all prologs itself; a late refusal still lets it run for a moment"
-        yield Advice("ok", "PrologFlags", f"{shown}: Nodevet's own job gate is not used", why)
     if "nohold" in flags:
-        why = "salloc and srun begin before the prologs have ended: a refusal comes after the user works"
+        why = "salloc and srun do not wait: a step may run where no prolog ran (22.05), and a refused one end with 0"
         yield Advice("warning", "PrologFlags", f"{shown}: NoHold", why, "PrologFlags=Alloc")
-    first, behind = RUN_IN_JOB_BROKEN
-    if "runinjob" in flags and limits.version is not None and first <= limits.version < behind:
+    if not limits.gpus_told:
         why = "seen on 24.11.5: no GPU variables on the nodes after the first, a prolog that never started"
         yield Advice("warning", "PrologFlags", f"{shown}: RunInJob", why, "PrologFlags=Alloc")
-    if limits.alloc and not limits.serial and not limits.deferbatch:
-        yield Advice("ok", "PrologFlags", shown)
+    if limits.alloc and not limits.serial:
+        why = "Slurm alone would start the script for a moment after a refusal; the job gate keeps it from that"
+        yield Advice("ok", "PrologFlags", shown, why if limits.deferbatch else "")
 
 
 def _requeue(running: Running) -> Iterator[Advice]:

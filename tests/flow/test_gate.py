@@ -95,40 +95,8 @@ def test_a_job_starts_when_nobody_keeps_the_gate(flow: Flow) -> None:
     flow.wait(lambda: flow.status("n1").uplink.state == "connected", 30, "agent is not connected")
 
 
-@pytest.mark.parametrize(("line", "why"), [("PrologFlags=Alloc,Serial", "Serial"), ("", "no Alloc")])
-def test_no_node_holds_its_prolog_where_the_others_could_not_answer(flow: Flow, line: str, why: str) -> None:
-    reconfigure(flow, line, why)
-    try:
-        before = flow.status("n1").gate
-        job = three_nodes(flow)
-        flow.lab.wait_job(job, "COMPLETED")
-        flow.wait(lambda: bool(flow.reports(job)), 20, "no report")
-        assert flow.status("n1").gate == before
-        assert flow.out_of_service() == {}
-    finally:
-        reconfigure(flow, "PrologFlags=Alloc", "")
-
-
 def gate_counters(flow: Flow) -> dict[str, float]:
     """What the central service counts for `nodevet coverage`."""
     coverage = flow.cluster.get("coverage")
     assert isinstance(coverage, dict)
     return {k: float(v) for k, v in coverage["counters"].items() if k.startswith("gate_")}
-
-
-def reconfigure(flow: Flow, line: str, why: str) -> None:
-    """Let Slurm take another line of PrologFlags, or none, and every agent learn what it means for the gate."""
-    conf = flow.lab.conf.read_text().splitlines()
-    kept = [setting for setting in conf if not setting.startswith("PrologFlags=")]
-    flow.lab.conf.write_text("\n".join([*kept[:1], line, *kept[1:], ""]))
-    flow.lab.run(["scontrol", "reconfigure"])
-    flow.cluster.kill_server()
-    flow.cluster.start_server()
-    for name in flow.names:
-
-        def learned(name: str = name) -> bool:
-            flow.cluster.post(f"nodes/sim/{name}/check", {"kind": "check", "checks": ["memory"]})
-            limits = flow.status(name).uplink.limits
-            return limits is not None and limits.gate_possible == (not why) and why in limits.gate_why_not
-
-        flow.wait(learned, 40, lambda name=name: f"{name} has {flow.status(name).uplink.limits}")  # type: ignore[misc]

@@ -67,12 +67,25 @@ GOOD = SlurmLimits(prolog_flags=frozenset({"alloc"}))
         (replace(GOOD, prolog_flags=frozenset()), "has no Alloc"),
         (replace(GOOD, prolog_flags=frozenset({"deferbatch"})), "has no Alloc"),
         (replace(GOOD, prolog_flags=frozenset({"alloc", "serial"})), "has Serial"),
-        (replace(GOOD, prolog_flags=frozenset({"alloc", "deferbatch"})), "has DeferBatch"),
+        (replace(GOOD, prolog_flags=frozenset({"alloc", "deferbatch"})), None),
     ],
 )
 def test_holds_a_job_only_where_that_is_safe(limits: SlurmLimits, why_not: str | None) -> None:
     answer = gate_possible(limits)
     assert (answer is None) if why_not is None else (answer is not None and why_not in answer)
+
+
+@pytest.mark.parametrize(
+    ("release", "flags", "told"),
+    [
+        ("24.11.5", "Alloc,Contain,RunInJob", False),
+        ("26.05.5", "Alloc,Contain,RunInJob", True),
+        ("24.11.5", "Alloc,Contain", True),
+        ("22.05.8", "(null)", True),
+    ],
+)
+def test_knows_where_hooks_are_not_told_their_gpus(release: str, flags: str, told: bool) -> None:
+    assert parse_limits(f"SLURM_VERSION = {release}\nPrologFlags = {flags}\n").gpus_told is told
 
 
 def test_flags_are_read_in_any_case() -> None:

@@ -97,6 +97,37 @@ def test_after_a_refusal_the_holder_stays_until_the_job_has_left(tmp_path: Path)
         assert answer.refused == ("n2",) and answer.left_running
 
 
+def test_a_job_cancelled_meanwhile_frees_the_holder(tmp_path: Path) -> None:
+    """A live member that is still silent is not waited for once the job has gone: its nodes are free sooner."""
+    with bench(tmp_path) as b:
+        b.slurm.jobs[7] = JobState(7, "RUNNING")
+
+        async def story() -> GateAnswer:
+            holder = asyncio.create_task(b.control.gate(hold(30.0)))
+            await b.control.gate(says("n2", "admit"))
+            waits = asyncio.create_task(with_polls(b, holder, "n3"))
+            await asyncio.sleep(1.5)
+            assert not holder.done(), "the job is still there: its last member may yet refuse"
+            b.slurm.jobs[7] = JobState(7, "COMPLETING")
+            return await waits
+
+        started = time.monotonic()
+        answer = asyncio.run(story())
+        assert (answer.complete, answer.left_running, answer.refused) == (True, True, ())
+        assert b.control.gates.left == 1 and time.monotonic() - started < 20
+
+
+def test_a_slurm_that_does_not_say_keeps_the_gate_closed(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+
+        async def story() -> GateAnswer:
+            await b.control.gate(says("n2", "admit"))
+            return await with_polls(b, asyncio.create_task(b.control.gate(hold(2.5))), "n3")
+
+        answer = asyncio.run(story())
+        assert (answer.complete, answer.left_running, answer.absent) == (False, False, ("n3",))
+
+
 def test_another_attempt_of_the_job_has_a_gate_of_its_own(tmp_path: Path) -> None:
     with bench(tmp_path) as b:
 

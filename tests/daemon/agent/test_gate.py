@@ -84,6 +84,15 @@ def test_a_refusal_elsewhere_lets_the_holder_go_with_exit_0(make_agent: MakeAgen
     assert agent.status().gate["refused_elsewhere"] == 1
 
 
+def test_a_job_that_has_left_lets_the_holder_go(make_agent: MakeAgent, service: Service) -> None:
+    agent = started(make_agent, service)
+    service.gate = lambda _: GateAnswer(complete=True, left_running=True, why="job has left its nodes")
+    answer = job_of(agent, "n[1-3]")
+    assert (answer.exit, "has left its nodes" in answer.text) == (0, True)
+    gate = agent.status().gate
+    assert (gate["left"], gate["opened"], gate["expired"]) == (1, 0, 0)
+
+
 def test_a_gate_that_never_opens_admits_within_the_budget_and_is_counted(
     make_agent: MakeAgent, service: Service
 ) -> None:

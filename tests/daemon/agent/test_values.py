@@ -68,6 +68,24 @@ def test_an_old_slurm_says_nothing_about_gpus_by_saying_nothing() -> None:
     assert "does not tell" in why
 
 
+@pytest.mark.parametrize(
+    ("nodes", "variables", "minors"),
+    [
+        ("3", {}, None),
+        ("3", {"SLURM_JOB_GPUS": "1"}, (5,)),
+        ("1", {}, ()),
+    ],
+)
+def test_a_slurm_that_tells_the_first_node_only_leaves_the_others_unknown(
+    nodes: str, variables: dict[str, str], minors: tuple[int, ...] | None
+) -> None:
+    """RunInJob of 24.11: a node that was told nothing may hold the job's GPUs all the same."""
+    env = JobEnv.parse({"SLURM_JOB_ID": "5", "SLURM_JOB_RESTART_COUNT": "0", "SLURM_JOB_NUM_NODES": nodes, **variables})
+    job, why = attempt_of(env, GRES, "n1", told=False)
+    assert job is not None and job.gpu_minors == minors
+    assert ("RunInJob" in why) is (minors is None)
+
+
 def test_answers_of_former_attempts_are_not_given_again() -> None:
     async def body() -> None:
         now = [0.0]
