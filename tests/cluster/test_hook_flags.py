@@ -46,11 +46,11 @@ ROWS = (
     Row("Alloc,Serial", gate=False),
     Row("Alloc,NoHold", skips=True),
     Row("Alloc,ForceRequeueOnFail", since=FORCE_REQUEUE, no_requeue=frozenset({"PENDING"})),
-    # 24.11 never starts the prolog of some nodes of a job there.
-    Row("Alloc,RunInJob", since=RUN_IN_JOB, parent="slurmstepd", alone=(24, 11)),
-    # Last: what a refused job that is not to be requeued leaves at slurmctld bears no other flags after it (26.05). Its
+    # After it: what a refused job that is not to be requeued leaves at slurmctld does not bear that flag (26.05). Its
     # script is started for a moment all the same, on the very node that refused it.
     Row("Alloc,DeferBatch", since=FORCE_REQUEUE, no_requeue=frozenset({"CANCELLED", "FAILED"})),
+    # 24.11 never starts the prolog of some nodes of a job there, nor some nodes' next jobs under other flags.
+    Row("Alloc,RunInJob", since=RUN_IN_JOB, parent="slurmstepd", alone=(24, 11)),
 )
 
 
