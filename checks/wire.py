@@ -170,16 +170,42 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """Something the server asks of an agent; it rides in the reply to the agent's open poll."""
+    """Something the server asks of an agent; it rides in the reply to the agent's open poll.
+
+    ``reset-gpu`` and ``run`` disturb the node and are given only to an agent that says that it may: ``gpus`` are PCI
+    ids (none: all), ``name`` and ``document`` are the site executable and what it reads, ``limit`` is its time.
+    """
 
     id: str
-    kind: Literal["check", "verify", "stop-testing", "release"]
+    kind: Literal["check", "verify", "stop-testing", "release", "reset-gpu", "run"]
     checks: tuple[str, ...] = ()
     deep: bool = False
+    gpus: tuple[str, ...] = ()
+    name: str = ""
+    document: str = ""
+    limit: float = 60.0
+
+
+Outcome = Literal["running", "done", "busy", "refused", "failed", "hung", "lost"]
+
+
+class Remedied(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an order that disturbs the node.
+
+    ``busy``: somebody holds the GPU, which says nothing about it. ``hung``: the program does not end and is not killed,
+    since it is in the driver. ``lost``: the agent ended meanwhile, so nobody knows; it is never tried again.
+    """
+
+    order: str
+    outcome: Outcome
+    text: str = ""
 
 
 class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's long poll and heartbeat in one. POST /api/v1/poll."""
+    """The agent's long poll and heartbeat in one. POST /api/v1/poll.
+
+    ``remedies``: what this agent's own configuration lets the service ask for; ``remedied``: what became of it.
+    """
 
     cluster: str
     node: str
@@ -192,6 +218,8 @@ class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     outbox_waiting: int = 0
     wait: float = 30.0
     protocol: int = PROTOCOL
+    remedies: tuple[str, ...] = ()
+    remedied: tuple[Remedied, ...] = ()
 
 
 class Quiet(msgspec.Struct, frozen=True, kw_only=True):

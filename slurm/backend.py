@@ -42,8 +42,11 @@ class Backend(Protocol):
         """Overwrite a text that belongs to others as well: `slurm.notes` adds to it and takes only ours away."""
         ...
 
-    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
-        """Have the node rebooted once no job runs there; with ``asap`` none starts there meanwhile."""
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot | None = "resume") -> None:
+        """Have the node rebooted once no job runs there; with ``asap`` none starts there meanwhile.
+
+        ``then`` None, without ``asap``: a drained node comes back drained, under the same reason.
+        """
         ...
 
     def cancel_reboot(self, name: str) -> None:

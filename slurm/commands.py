@@ -84,9 +84,10 @@ class Commands:
         """Overwrite a text that belongs to others as well."""
         self._update(name, f"{field}={checked_note(text)}")
 
-    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot | None = "resume") -> None:
         """Have the node rebooted once no job runs there; with ``asap`` none starts there meanwhile."""
-        words = (*(("asap",) if asap else ()), f"nextstate={then}", f"reason={checked_reason(reason)}")
+        words = [*(["asap"] if asap else []), *([f"nextstate={then}"] if then else [])]
+        words.append(f"reason={checked_reason(reason)}")
         self._bytes("scontrol", "reboot", *words, checked_node(name))
 
     def cancel_reboot(self, name: str) -> None:

@@ -21,7 +21,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "checks": ("checks",),
     "slurm": ("slurm",),
     "daemon": ("daemon", "checks", "slurm"),
-    "api": ("api", "slurm", "checks.judge", "checks.wire"),
+    # The server runs a site's executables by the very rules of the node's side.
+    "api": ("api", "slurm", "checks.judge", "checks.wire", "checks.site.program", "checks.site.trust"),
     "deploy": ("deploy", "daemon", "api", "checks", "slurm"),
 }
 """What of ours each package may import; the longest prefix that fits a module decides."""

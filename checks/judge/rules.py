@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from checks.wire import Action, Blame, Status
 
 PolicyStep = Literal["verify", "burn-in", "person"]
+Remedy = Annotated[str, msgspec.Meta(pattern=r"^(reset-gpu|reboot|run:[A-Za-z0-9][A-Za-z0-9._-]{0,63})$")]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,7 +20,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     the number of consecutive rounds before anything follows, at a hook as between jobs. ``lease``: a permit
     may be leased in advance. ``device_lost``: refuse even a job that would not be requeued. ``breaks_every_job``:
     a late drain may requeue a started job. ``refuse_up_to_nodes``: larger jobs are admitted and the node drained
-    afterwards. ``resume``: what brings the node back. ``shadow``: recorded, never acted upon.
+    afterwards. ``resume``: what brings the node back. ``remedy``: what may be tried on the drained node, the mildest
+    first, each once, and then a person; done only where the site has switched it on. ``shadow``: recorded, never acted
+    upon.
     """
 
     status: Status | None = None
@@ -32,6 +35,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     breaks_every_job: bool | None = None
     refuse_up_to_nodes: int | None = None
     resume: PolicyStep | None = None
+    remedy: tuple[Remedy, ...] | None = None
     shadow: bool | None = None
 
 

@@ -67,7 +67,7 @@ def executable(directory: Path, name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise NotTrusted("its name has other characters than letters, digits, dot, dash and underscore")
     path = directory / name
-    seen = _prove(path)
+    seen = proven(path)
     if not stat.S_ISREG(seen.st_mode) or not seen.st_mode & 0o111:
         raise NotTrusted("it is no executable file")
     if seen.st_mode & (stat.S_ISUID | stat.S_ISGID):
@@ -79,7 +79,7 @@ def sidecar(directory: Path, name: str) -> Sidecar:
     """What stands beside an executable, the defaults where nothing does; raises NotTrusted."""
     path = directory / f"{name}.toml"
     try:
-        if not stat.S_ISREG(_prove(path).st_mode):
+        if not stat.S_ISREG(proven(path).st_mode):
             raise NotTrusted(f"{path.name} is no file")
         with path.open("rb") as file:
             data = file.read(_SIDECAR_LIMIT + 1)
@@ -97,7 +97,7 @@ def sidecar(directory: Path, name: str) -> Sidecar:
     return made
 
 
-def _prove(path: Path) -> os.stat_result:
+def proven(path: Path) -> os.stat_result:
     """What is at ``path``, once nobody but root (or, without root's rights, ourselves) could have put it there.
 
     A root-owned sticky directory such as /tmp may lie on the way: others cannot move what is root's in it.

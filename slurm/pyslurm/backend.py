@@ -85,7 +85,7 @@ class PySlurm:
         """Overwrite a text that belongs to others as well."""
         self._beside.set_note(name, field, text)
 
-    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot | None = "resume") -> None:
         """Have the node rebooted once no job runs there; with ``asap`` none starts there meanwhile."""
         self._beside.reboot(name, reason, asap=asap, then=then)
 

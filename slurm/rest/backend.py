@@ -104,7 +104,7 @@ class Rest:
         path, text = f"/node/{checked_node(name)}", checked_note(text)
         self._ask("POST", path, self.api().set_note(field, text), step=f"slurmrestd {field}")
 
-    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot | None = "resume") -> None:
         """Have the node rebooted, by whom stands beside: no API of slurmrestd can."""
         self._other("reboot nodes").reboot(name, reason, asap=asap, then=then)
 

@@ -123,11 +123,11 @@ class FakeSlurm:
         state = self.node(name)
         self.table[name] = replace(state, comment=text) if field == "comment" else replace(state, extra=text)
 
-    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot = "resume") -> None:
+    def reboot(self, name: str, reason: str, *, asap: bool = True, then: AfterReboot | None = "resume") -> None:
         self.set(name, "reboot", reason)
         state = self.table[name]
         flags = state.flags | {"REBOOT_REQUESTED"} | ({"DRAIN"} if asap else frozenset())
-        self.table[name] = replace(state, flags=flags, next_state=then.upper())
+        self.table[name] = replace(state, flags=flags, next_state=then.upper() if then else None)
 
     def cancel_reboot(self, name: str) -> None:
         self._raise()
