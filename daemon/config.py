@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,6 +89,19 @@ class SlurmSettings(_Section, frozen=True, kw_only=True):
     conf: str = ""
 
 
+class RemedySettings(_Section, frozen=True, kw_only=True):
+    """[remedy]: what the central service may ask this node's agent to do; nothing unless said here.
+
+    ``reset_gpu``: reset GPUs of a node without jobs by ``nvidia_smi``, an absolute path of root's. ``run``: names of
+    root's executables in ``directory`` that may be run, as root.
+    """
+
+    reset_gpu: bool = False
+    nvidia_smi: str = "/usr/bin/nvidia-smi"
+    run: tuple[str, ...] = ()
+    directory: str = "/etc/nodevet/remedies.d"
+
+
 class CheckSettings(_Section, frozen=True, kw_only=True):
     """[checks.<name>]: whether and how often (seconds), and the check's own options; None = as declared."""
 
@@ -109,6 +122,7 @@ class Config:
     checks: Mapping[str, CheckSettings]
     origin: Mapping[str, str]
     path: Path | None = None
+    remedy: RemedySettings = field(default_factory=RemedySettings)
 
     def origin_of(self, key: str) -> str:
         """Where the value of ``key`` came from."""
@@ -120,6 +134,7 @@ _SECTIONS: dict[str, type[_Section]] = {
     "central": CentralSettings,
     "host": HostSettings,
     "slurm": SlurmSettings,
+    "remedy": RemedySettings,
 }
 
 
@@ -150,13 +165,15 @@ def parse_config(text: str, path: Path | None, env: Mapping[str, str]) -> Config
     _overlay(raw, env, origin)
     made = {name: _section(kind, _table(raw, name, where), f"{where}: [{name}]") for name, kind in _SECTIONS.items()}
     agent, central, host, slurm = made["agent"], made["central"], made["host"], made["slurm"]
+    remedy = made["remedy"]
     assert isinstance(agent, AgentSettings) and isinstance(central, CentralSettings)
     assert isinstance(host, HostSettings) and isinstance(slurm, SlurmSettings)
+    assert isinstance(remedy, RemedySettings)
     if agent.node is None and env.get("SLURMD_NODENAME"):
         agent = msgspec.structs.replace(agent, node=env["SLURMD_NODENAME"])
         origin["agent.node"] = "SLURMD_NODENAME"
     checks = dict(_checks(_table(raw, "checks", where), where, origin))
-    return Config(_nested(agent, origin), central, host, slurm, checks, origin, path)
+    return Config(_nested(agent, origin), central, host, slurm, checks, origin, path, remedy)
 
 
 def _read(path: Path, *, required: bool) -> str | None:

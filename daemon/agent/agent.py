@@ -8,11 +8,12 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from checks.judge.policy import shipped
 from checks.runner import Outcome
-from checks.wire import CheckReport, Occasion, PollAnswer, PollRequest
+from checks.wire import CheckReport, Occasion, PollAnswer
 from daemon.agent import codes
 from daemon.agent.answers import Answer
 from daemon.agent.budget import Budget
@@ -33,13 +34,14 @@ from daemon.agent.rest import Rest
 from daemon.agent.router import Router
 from daemon.agent.schedule import Schedule
 from daemon.agent.socket_server import EVERYBODY, HOOK_SUFFIX, ROOT_ONLY, Door, Doors, open_door
-from daemon.agent.status import Status, describe
+from daemon.agent.status import Status, describe, heartbeat
 from daemon.agent.unkillable import Unkillable
 from daemon.agent.upkeep import Upkeep
 from daemon.config import Config, ConfigError
 from daemon.lanes import LaneError, LanePool, Zygote
 from daemon.outbox.outbox import Outbox
 from daemon.plan import Instance
+from daemon.remedy.hands import Hands
 from daemon.uplink.uplink import Uplink
 from daemon.uplink.worker import Address
 from slurm.jobenv import JobEnv
@@ -70,7 +72,8 @@ class Agent:
         self.upkeep = Upkeep(settings, self.pool, self.outbox, self.findings, self.reporter.missed)
         central = config.central
         address = Address(url=central.url, token_file=central.token_file, ca_file=central.ca_file)
-        self.uplink = Uplink(nursery, address, self.identity, self.outbox, self._heartbeat, self._polled)
+        beat = partial(heartbeat, self, agent_version())
+        self.uplink = Uplink(nursery, address, self.identity, self.outbox, beat, self._polled)
         self.leases = LeaseBook(boot_id())
         self.gate = Gate(self.identity, self.uplink, self.reporter.missed)
         self.refusal = Refusal(self.identity, self.uplink, self.leases, self.outbox)
@@ -81,7 +84,8 @@ class Agent:
         self.planning = Planning(
             config, self.pool, self.findings, self.judge, self.schedule, self.reporter, self.hooks, config_error
         )
-        self.orders = Orders(self.schedule, self.findings, self.judge, self.reporter)
+        self.hands = Hands(config.remedy, self.schedule, self.pool, self.judge, self.outbox.put)
+        self.orders = Orders(self.schedule, self.findings, self.judge, self.reporter, self.hands)
         self.rest = Rest(self.schedule, self.pool, self.judge, self._rested)
         self.rights = Rights.read(settings.slurm_user, settings.group, own_uid=os.geteuid())
         self.doors = Doors(self.rights.hooks)
@@ -149,6 +153,7 @@ class Agent:
         self.identity.cluster = self.identity.cluster or cluster
         self.identity.node = self.identity.node or node
         self.rest.recall(documents.get("rest", b""), self.findings.wall())
+        self.hands.recall(documents.get("remedies", b""))
         self.hooks.answers.recall(self.outbox.opening.refusals, self.findings.wall())
 
     def _introduce(self) -> None:
@@ -213,20 +218,6 @@ class Agent:
                 log.warning("event=stop_file_not_seen why=%r", str(error))
         self.reporter.changed((codes.CHECK,))
         return notes
-
-    def _heartbeat(self) -> PollRequest:
-        return PollRequest(
-            cluster=self.identity.cluster,
-            node=self.identity.node,
-            incarnation=self.identity.incarnation,
-            boot_id=self.reporter.facts.boot_id,
-            agent_version=agent_version(),
-            policy_version=self.judge.policy.version,
-            done_orders=self.orders.done,
-            wedged_lanes=self.pool.wedged(),
-            outbox_waiting=self.outbox.waiting,
-            wait=self.config.central.poll_wait,
-        )
 
     async def _polled(self, answer: PollAnswer) -> None:
         if answer.limits is not None:

@@ -14,6 +14,7 @@ from daemon.agent.judge import Judge
 from daemon.agent.reporting import Reporter
 from daemon.agent.schedule import Schedule
 from daemon.plan import Instance
+from daemon.remedy.hands import Hands
 
 log = logging.getLogger(__name__)
 ROUND_LIMIT = 30.0
@@ -38,6 +39,7 @@ class Orders:
     findings: Findings
     judge: Judge
     reporter: Reporter
+    hands: Hands
     _known: OrderedDict[str, bool] = field(default_factory=OrderedDict)
 
     @property
@@ -66,6 +68,8 @@ class Orders:
                 instances = []
             if instances:
                 await self.fresh(instances, note)
+        elif order.kind in ("reset-gpu", "run"):
+            await self.hands.carry_out(order)
         self._known[order.id] = True
 
     async def fresh(self, instances: Sequence[Instance], *notes: str) -> None:
@@ -73,7 +77,8 @@ class Orders:
         started = self.findings.clock()
         if self.schedule.held:
             # What is known is old: nobody shall take it for an answer.
-            self.reporter.send("manual", (), None, notes=(*notes, f"nothing was asked: {self.judge.paused}"))
+            why = self.judge.paused or self.schedule.held
+            self.reporter.send("manual", (), None, notes=(*notes, f"nothing was asked: {why}"))
             return
         await self.schedule.refresh(instances, ROUND_LIMIT)
         found = self.findings.current({i.check.name for i in instances})

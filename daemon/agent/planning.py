@@ -130,4 +130,4 @@ class Planning:
 
 
 def _fixed(config: Config) -> tuple[object, ...]:
-    return (config.agent, config.central, config.host, config.slurm)
+    return (config.agent, config.central, config.host, config.slurm, config.remedy)

@@ -73,9 +73,8 @@ class Rest:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(quiet.paused, self._end, "its time is over")
-        if not self._schedule.held:
-            self._schedule.hold()
-            self._loose.spawn(self._empty())
+        self._schedule.hold()
+        self._loose.spawn(self._empty())
         self._changed()
 
     async def _empty(self) -> None:

@@ -51,7 +51,7 @@ class Schedule:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self.instances: tuple[Instance, ...] = ()
-        self.held = False
+        self._holds: dict[str, str] = {}
 
     def replace(self, instances: Sequence[Instance]) -> None:
         """Ask these from now on, the first time at once."""
@@ -91,14 +91,19 @@ class Schedule:
         for instance in () if self.held else instances:
             self._ask(instance)
 
-    def hold(self) -> None:
-        """Ask nothing from now on, by whomever it is wanted."""
-        self.held = True
+    @property
+    def held(self) -> str:
+        """Why nothing is asked, empty when something is."""
+        return next(iter(self._holds.values()), "")
 
-    def release(self) -> None:
-        """Ask again, everything at once for the first time."""
-        self.held = False
-        self.replace(self.instances)
+    def hold(self, who: str = "pause", why: str = "paused") -> None:
+        """Ask nothing from now on, by whomever it is wanted."""
+        self._holds[who] = why
+
+    def release(self, who: str = "pause") -> None:
+        """Ask again, everything at once for the first time, unless somebody else holds still."""
+        if self._holds.pop(who, None) is not None and not self._holds:
+            self.replace(self.instances)
 
     async def settled(self) -> None:
         """Wait for the questions that are under way; each ends by its own time-out."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from checks.wire import Finding, Limits, Verdict
+from checks.wire import Finding, Limits, PollRequest, Verdict
 
 if TYPE_CHECKING:
     from daemon.agent.agent import Agent
@@ -137,4 +137,22 @@ def _uplink(agent: Agent) -> UplinkState:
         replaced=uplink.replaced,
         leases=agent.leases.good,
         limits=agent.hooks.limits,
+    )
+
+
+def heartbeat(agent: Agent, version: str) -> PollRequest:
+    """What the agent says of itself with each poll."""
+    return PollRequest(
+        cluster=agent.identity.cluster,
+        node=agent.identity.node,
+        incarnation=agent.identity.incarnation,
+        boot_id=agent.reporter.facts.boot_id,
+        agent_version=version,
+        policy_version=agent.judge.policy.version,
+        done_orders=agent.orders.done,
+        wedged_lanes=agent.pool.wedged(),
+        outbox_waiting=agent.outbox.waiting,
+        wait=agent.config.central.poll_wait,
+        remedies=agent.hands.allowed,
+        remedied=agent.hands.told,
     )

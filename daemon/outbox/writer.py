@@ -15,7 +15,7 @@ from daemon.outbox.segments import Record
 from daemon.outbox.spool import Spool, put
 
 GROUP_COMMIT = 1.0
-DOCUMENTS = ("leases", "identity", "rest")
+DOCUMENTS = ("leases", "identity", "rest", "remedies")
 
 
 class Opening(msgspec.Struct, frozen=True):
