@@ -19,7 +19,7 @@ from api.hot.routes import KINDS, Shared, hot_routes
 from api.metrics import Meters
 from api.ports import ControllerPort
 from api.problems import answer
-from api.routes import admin, drains, facts, guard, incidents, jobs, nodes, operations, quiet, service, state
+from api.routes import admin, drains, facts, guard, incidents, jobs, nodes, operations, quiet, remedies, service, state
 from api.routes.shapes import SHAPES, answers
 from api.settings import ServerSettings
 from api.store.store import Store
@@ -52,7 +52,7 @@ def create_app(store: Store, controller: ControllerPort, settings: ServerSetting
     )
     writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="writer")
     app.state.shared = Shared(store, controller, settings, Meters(), asyncio.Event(), writers)
-    for part in (nodes, jobs, facts, incidents, drains, operations, guard, quiet, state, admin, service):
+    for part in (nodes, jobs, facts, incidents, drains, operations, guard, quiet, remedies, state, admin, service):
         app.include_router(part.router, prefix=PREFIX)
     app.include_router(service.outside)
     app.router.routes.extend(hot_routes(app.state.shared))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from api.operation import OperationView
+from api.remedy.port import Mends
 from checks.wire import (
     GateAnswer,
     GateRequest,
@@ -185,7 +186,7 @@ class DeskPort(Protocol):
         ...
 
 
-class ControllerPort(Protocol):
+class ControllerPort(Mends, Protocol):
     """The one writer of automatic drains, as the routes see it."""
 
     @property

@@ -73,7 +73,13 @@ def serve(settings: Settings) -> None:
         except OSError as error:
             raise CannotServe(f"backend {settings.server.backend}: {error}") from error
         controller = Controller(
-            settings.controller_settings(), database, store, backend, policy=store.policy, guard=settings.guard
+            settings.controller_settings(),
+            database,
+            store,
+            backend,
+            policy=store.policy,
+            guard=settings.guard,
+            remedy=settings.remedy,
         )
         store.silenced = controller.silenced
         listener = stack.enter_context(_listen(settings.server))

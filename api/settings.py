@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from api.controller.core import ControllerSettings
+from api.remedy.settings import RemedySettings
+from api.remedy.settings import problem as remedy_problem
 from api.slurm_door import Kind, problem
 from checks.judge.guard import GuardLimits
 from checks.judge.nearest import nearest
@@ -84,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerSettings
     controller: dict[str, Any] = {}
     guard: GuardLimits = GuardLimits()
+    remedy: RemedySettings = RemedySettings()
     path: str = ""
 
     def controller_settings(self) -> ControllerSettings:
@@ -91,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return _section(ControllerSettings, {**self.controller, "cluster": self.server.cluster}, "[controller]")
 
 
-_SECTIONS = ("server", "controller", "guard")
+_SECTIONS = ("server", "controller", "guard", "remedy")
 
 
 def load_settings(path: Path | None, flags: Mapping[str, object]) -> Settings:
@@ -109,8 +112,11 @@ def load_settings(path: Path | None, flags: Mapping[str, object]) -> Settings:
         server=_section(ServerSettings, {**raw.get("server", {}), **given}, f"{where}: [server]"),
         controller=raw.get("controller", {}),
         guard=_section(GuardLimits, raw.get("guard", {}), f"{where}: [guard]"),
+        remedy=_section(RemedySettings, raw.get("remedy", {}), f"{where}: [remedy]"),
         path=where,
     )
+    if why := remedy_problem(settings.remedy):
+        raise SettingsError(f"{where}: {why}")
     _section(ControllerSettings, {"cluster": "", **settings.controller}, f"{where}: [controller]")
     _check(settings.server)
     return settings

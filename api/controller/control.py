@@ -39,6 +39,8 @@ from api.controller.slurm_view import SlurmView
 from api.controller.verify import verify
 from api.controller.words import WordBook
 from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
+from api.remedy.remedies import Remedies
+from api.remedy.settings import RemedySettings
 from api.store.database import Database
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import Policy, shipped
@@ -68,6 +70,7 @@ class Controller:
         policy: Policy | None = None,
         guard: GuardLimits | None = None,
         alone: bool | None = None,
+        remedy: RemedySettings | None = None,
     ) -> None:
         fence = Fence(
             database,
@@ -93,6 +96,7 @@ class Controller:
         self.permits = Permits(self.core, self.leases)
         self.desk = Desk(self.core)
         self.service = Service(self.core, database)
+        self.remedy = Remedies(self.core, database, remedy or RemedySettings())
         self.probation = Probation(self.core)
         self.errors = PrologErrors(self.core)
         self.right = DrainRight(self.core)
@@ -293,6 +297,7 @@ class Controller:
             partial(consider, self.core),
             partial(follow, self.core),
             partial(verify, self.core),
+            self.remedy.look,
             self.probation.watch,
             partial(requeue_late, self.core, self.permits),
             self.errors.explain,

@@ -106,7 +106,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 @dataclass(slots=True)
 class Core:
-    """The shared parts.
+    """The shared parts; ``working`` says what is being done to a node by a remedy, so that nobody gives it back.
 
     ``fence`` says whether this server leads; every change of Slurm is made with a ``pen()``. ``lock`` makes the guard's
     count and the intent that follows one step; ``node_locks`` keep two hands of ours off one node. Who takes both takes
@@ -125,6 +125,7 @@ class Core:
     operations: OperationBook
     orders: Orders = field(default_factory=Orders)
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+    working: Callable[[str], str] = lambda _: ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: dict[str, float] = field(default_factory=dict)
     node_locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))

@@ -55,8 +55,8 @@ def plan(core: Core, name: str, verb: Verb, record: DrainRecord | None) -> Drain
     state = core.view.states.get(name)
     if state is None:
         return row(core, name, "refused", core.view.error or f"slurm knows no node {name}")
-    if state.hands_off:
-        return row(core, name, "refused", f"hands off: {state.hands_off}")
+    if why := state.hands_off or (core.working(name) if verb == "resume" else ""):
+        return row(core, name, "refused", f"hands off: {why}")
     owner = owner_of(state)
     if verb == "drain":
         if owner is Owner.OURS_AUTOMATIC and record is not None and _stands(state, record):

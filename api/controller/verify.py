@@ -46,6 +46,8 @@ async def _step(core: Core, record: DrainRecord) -> None:
     state = core.view.states.get(record.node)
     if state is None or not state.drained or not state.responding or state.hands_off or core.paused(record.node):
         return
+    if core.working(record.node):
+        return
     if record.order_id is None:
         await _ask(core, record)
         return

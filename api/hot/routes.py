@@ -102,6 +102,7 @@ class Poll(Hot):
         controller, cluster, node = self.shared.controller, request.cluster, request.node
         await self.shared.write(partial(self.shared.store.touch, request))
         controller.done(request.done_orders)
+        controller.remedy.heard(request)
         wait = _clamped(request.wait, LONGEST_WAIT)
         orders = await self._while_there(controller.orders(cluster, node, wait), receive)
         if orders is None and not self.shared.closing.is_set():

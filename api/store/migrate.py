@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 import api.controller.operation_tables
 import api.controller.service_tables
 import api.controller.tables
+import api.remedy.tables
 import api.store.job_tables
 import api.store.past_tables
 import api.store.tables  # noqa: F401 - all put their tables on the metadata

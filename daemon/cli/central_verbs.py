@@ -21,6 +21,8 @@ CENTRAL = {
     "ready": ("daemon.cli.repair:ready", "End a pause, a repair or a maintenance, and verify."),
     "probation": ("daemon.cli.repair:probation", "Nodes watched closer, nodes held for flapping, strikes."),
     "silence": ("daemon.cli.rest:silence", "Have findings lead to nothing for a time."),
+    "remedy": ("daemon.cli.remedies:remedy", "Mend a drained node: reset a GPU, reboot, run a site executable."),
+    "remedies": ("daemon.cli.remedies:remedies", "What was done to drained nodes, what waits, and why."),
     "guard": ("daemon.cli.guard:guard", "What automation may still drain; overrule it."),
     "coverage": ("daemon.cli.coverage:coverage", "Which nodes and jobs are vetted, and why others are not."),
     "lemons": ("daemon.cli.lemons:lemons", "Nodes worse than their peers."),

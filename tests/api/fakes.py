@@ -40,6 +40,7 @@ from checks.wire import (
 )
 from slurm.hostlist import expand
 from slurm.state import NodeState
+from tests.api.fake_remedies import FakeRemedies
 from tests.api.fake_service import FakeService
 
 T0 = datetime(2026, 12, 1, 9, 0, tzinfo=timezone.utc)
@@ -114,6 +115,7 @@ class FakeController:
 
     def __init__(self) -> None:
         self.desk = FakeDesk()
+        self.remedy = FakeRemedies()
         self.service = FakeService()
         self.states: dict[str, NodeState] = {}
         self.reported: list[tuple[str, str]] = []

@@ -1,0 +1,401 @@
+"""From a drained node with a fault to one that is mended, verified and back, and every way in which that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checks.wire import Outcome
+from slurm.errors import Unreachable
+from slurm.reason import compose
+from slurm.state import Reason
+from tests.api.remedy.mending import GPU, Mending, mending, on
+
+Play = Callable[[Mending], Awaitable[None]]
+
+
+def play(folder: Path, body: Play, **settings: object) -> None:
+    """One scene with everything on."""
+
+    async def scene() -> None:
+        with mending(folder, on(**settings)) as mend:
+            await body(mend)
+
+    asyncio.run(scene())
+
+
+async def begun(mend: Mending) -> None:
+    """A reset has been ordered."""
+    await mend.broken()
+    await mend.tick()
+    assert mend.states() == [("reset-gpu", "running")]
+
+
+def test_a_gpu_that_wants_a_reset_is_reset_verified_and_back(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        order = mend.reset_order()
+        assert order.gpus == (GPU,)
+        mend.tells(order, "running")
+        await mend.tick()
+        mend.tells(order, "done", "reset in 2.0 s")
+        mend.later(5)
+        mend.bench.report("n1", mend.bench.fine())
+        for _ in range(6):
+            await mend.tick()
+            for asked in [o for o in mend.orders() if o.kind == "verify"]:
+                mend.later(1)
+                mend.bench.report("n1", mend.bench.fine(), notes=(f"order:{asked.id}",))
+        assert mend.states() == [("reset-gpu", "done")]
+        assert not mend.slurm.table["n1"].out_of_service
+
+    play(tmp_path, scene)
+
+
+def test_a_node_is_not_given_back_while_it_is_worked_at(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        mend.bench.report("n1", mend.bench.fine())
+        for _ in range(3):
+            await mend.tick()
+        (row,) = await mend.bench.control.resume("n1", "ann", verify=False, force=True)
+        assert (row.outcome, "reset-gpu is under way" in row.why) == ("refused", True)
+        assert mend.slurm.table["n1"].drained
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("base", "flags"),
+    [("ALLOCATED", {"DRAIN"}), ("MIXED", {"DRAIN"}), ("IDLE", {"DRAIN", "COMPLETING"}), ("DOWN", set())],
+)
+def test_e10_a_node_that_is_not_drained_to_the_end_is_never_disturbed(
+    tmp_path: Path, base: str, flags: set[str]
+) -> None:
+    """E10: DRAIN+ALLOCATED and DRAIN+MIXED read as drained cost a user's job."""
+
+    async def scene() -> None:
+        with mending(tmp_path) as mend:
+            await mend.broken()
+            mend.anew(on())
+            mend.heard()
+            await mend.remedies.planner.propose()
+            assert mend.states() == [("reset-gpu", "planned")]
+            state = mend.slurm.table["n1"]
+            mend.slurm.table["n1"] = replace(state, base=base, flags=frozenset(flags))
+            for _ in range(3):
+                await mend.tick()
+            assert mend.states() == [("reset-gpu", "planned")]
+            assert (await mend.remedies.ask("n1", "reset-gpu", (), "ann")).outcome == "refused"
+            mend.later(2000)
+            await mend.tick()
+            assert mend.states() == [("reset-gpu", "expired")]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("text", ["Kill task failed", "rma 4711", compose("gpu_reset_required", "x", token="ab12cd34")])
+def test_a_reason_that_is_not_that_of_our_drain_protects_the_node(tmp_path: Path, text: str) -> None:
+    async def scene() -> None:
+        with mending(tmp_path) as mend:
+            await mend.broken()
+            mend.anew(on())
+            mend.heard()
+            await mend.remedies.planner.propose()
+            mend.slurm.table["n1"] = replace(mend.slurm.table["n1"], reason=Reason(text, "ann"))
+            await mend.tick()
+            assert mend.states() == [("reset-gpu", "planned")]
+            row = await mend.remedies.ask("n1", "reboot", (), "ann")
+            assert row.outcome == "refused" and mend.reboots() == []
+
+    asyncio.run(scene())
+
+
+def test_what_a_person_drained_is_left_to_persons(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        mend.bench.report("n1", mend.bench.fine())
+        await mend.bench.control.drain("n1", "fan is noisy", "ann")
+        mend.bench.report("n1", mend.fault())
+        for _ in range(3):
+            await mend.tick()
+        assert mend.states() == []
+        row = await mend.remedies.ask("n1", "reset-gpu", (GPU,), "ann")
+        assert row.outcome == "planned", row
+        await mend.tick()
+        assert mend.reset_order().gpus == (GPU,)
+
+    play(tmp_path, scene)
+
+
+def test_e42_a_reset_that_did_not_help_is_followed_by_a_reboot_and_then_by_a_person(tmp_path: Path) -> None:
+    """E42: a failed reset is no repair; and no step is taken twice."""
+
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        mend.tells(mend.reset_order(), "failed", "nvidia-smi ended with 255")
+        await mend.tick()
+        mend.later(60)
+        mend.bench.report("n1", mend.fault())
+        await mend.tick()
+        await mend.tick()
+        assert mend.states() == [("reset-gpu", "failed"), ("reboot", "running")]
+        assert mend.reboots() == ["n1"]
+        mend.booted("n1", mend.fault())
+        await mend.tick()
+        assert mend.states()[-1] == ("reboot", "done")
+        for _ in range(3):
+            mend.later(60)
+            mend.bench.report("n1", mend.fault(), boot_id="boot-b")
+            await mend.tick()
+        assert len(mend.states()) == 2 and mend.reboots() == ["n1"]
+        assert ("n1", "remedy_needs_person") in mend.bench.incidents()
+        assert "a person" in mend.why()
+
+    play(tmp_path, scene, per_node_per_day=10)
+
+
+def test_e115_a_refused_reset_is_busy_and_is_asked_again_later(tmp_path: Path) -> None:
+    """E115: "In use by another client" says that somebody holds the GPU, not that the GPU cannot be reset."""
+
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        mend.tells(mend.reset_order(), "busy", "In use by another client")
+        await mend.tick()
+        mend.later(60)
+        mend.bench.report("n1", mend.fault())
+        await mend.tick()
+        assert mend.states() == [("reset-gpu", "busy")] and "busy" in mend.why()
+        mend.later(700)
+        mend.bench.report("n1", mend.fault())
+        await mend.tick()
+        await mend.tick()
+        assert mend.states() == [("reset-gpu", "busy"), ("reset-gpu", "running")]
+        assert ("n1", "remedy_failed") not in mend.bench.incidents()
+
+    play(tmp_path, scene, per_node_per_day=10)
+
+
+@pytest.mark.parametrize("told", ["hung", "lost", "failed", "refused"])
+def test_an_order_that_went_wrong_is_loud(tmp_path: Path, told: Outcome) -> None:
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        mend.tells(mend.reset_order(), told, "words")
+        await mend.tick()
+        assert mend.states()[0] == ("reset-gpu", {"lost": "unknown"}.get(told, told))
+        assert ("n1", "remedy_failed") in mend.bench.incidents()
+
+    play(tmp_path, scene)
+
+
+def test_e104_old_events_and_a_restart_lead_to_nothing_where_the_present_check_is_clean(tmp_path: Path) -> None:
+    """E104: a remediation that started anew replayed old events and rebooted a node that was healthy and busy."""
+
+    async def scene() -> None:
+        with mending(tmp_path) as mend:
+            await mend.broken()
+            mend.bench.report("n1", mend.bench.fine())
+            mend.anew(on())
+            for _ in range(3):
+                await mend.tick()
+            assert mend.states() == [] and mend.reboots() == []
+
+    asyncio.run(scene())
+
+
+def test_e104_what_was_planned_before_a_restart_is_not_done_to_a_node_that_is_well_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with mending(tmp_path) as mend:
+            await mend.broken()
+            mend.anew(on())
+            mend.heard()
+            await mend.remedies.planner.propose()
+            mend.bench.report("n1", mend.bench.fine())
+            mend.anew(on())
+            mend.later(1000)
+            mend.bench.report("n1", mend.bench.fine())
+            await mend.tick()
+            await mend.tick()
+            assert mend.states() == [("reset-gpu", "expired")]
+
+    asyncio.run(scene())
+
+
+def test_a_server_that_starts_anew_gives_the_same_order_and_no_second_one(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        first = mend.reset_order()
+        mend.anew(on())
+        await mend.tick()
+        assert mend.reset_order() == first
+        mend.tells(first, "done")
+        mend.anew(on())
+        await mend.tick()
+        assert mend.states() == [("reset-gpu", "done")]
+
+    play(tmp_path, scene)
+
+
+def test_an_agent_that_does_not_begin_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        mend.later(2000)
+        await mend.tick()
+        assert mend.states()[0] == ("reset-gpu", "expired")
+        assert not [o for o in mend.orders() if o.kind == "reset-gpu"]
+
+    play(tmp_path, scene)
+
+
+def test_a_node_that_allows_no_reset_is_not_asked(tmp_path: Path) -> None:
+    async def never() -> None:
+        with mending(tmp_path) as mend:
+            await mend.broken()
+            mend.anew(on())
+            mend.heard("n1", "run:other")
+            for _ in range(3):
+                await mend.bench.tick()
+            assert mend.states() == [] and "does not allow reset-gpu" in mend.why()
+
+    asyncio.run(never())
+
+
+def test_the_reboot_is_asked_under_our_reason_and_leaves_the_node_drained(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await mend.broken("n1", "gpu_reboot_required", "node")
+        token = mend.token()
+        await mend.tick()
+        assert mend.states() == [("reboot", "running")]
+        assert mend.slurm.table["n1"].next_state is None
+        await mend.tick()
+        assert mend.states() == [("reboot", "running")]
+        mend.booted()
+        await mend.tick()
+        assert mend.states() == [("reboot", "done")]
+        assert mend.token() == token and mend.slurm.table["n1"].drained
+        assert len(mend.reboots()) == 1
+
+    play(tmp_path, scene)
+
+
+def test_e05_a_node_that_slurm_leaves_down_after_the_boot_is_drained_until_it_is_verified(tmp_path: Path) -> None:
+    """E05: what Slurm does after a reboot gave nodes jobs before they were looked at."""
+
+    async def scene(mend: Mending) -> None:
+        await mend.broken("n1", "gpu_reboot_required", "node")
+        await mend.tick()
+        mend.booted()
+        state = mend.slurm.table["n1"]
+        mend.slurm.table["n1"] = replace(state, base="DOWN", flags=state.flags - {"DRAIN"})
+        await mend.tick()
+        assert mend.states() == [("reboot", "done")]
+        assert "DRAIN" in mend.slurm.table["n1"].flags and mend.token()
+
+    play(tmp_path, scene)
+
+
+def test_a_reboot_is_not_asked_twice_by_a_server_that_starts_anew(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await mend.broken("n1", "gpu_reboot_required", "node")
+        await mend.tick()
+        for _ in range(3):
+            mend.anew(on())
+            await mend.tick()
+        assert mend.reboots() == ["n1"]
+        state = mend.slurm.table["n1"]
+        mend.slurm.table["n1"] = replace(state, flags=state.flags - {"REBOOT_REQUESTED"})
+        mend.later(200)
+        await mend.tick()
+        assert mend.states()[0] == ("reboot", "unknown") and mend.reboots() == ["n1"]
+
+    play(tmp_path, scene)
+
+
+def test_somebody_who_resumes_in_that_moment_does_not_meet_the_reboot(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await mend.broken("n1", "gpu_reboot_required", "node")
+        real = mend.slurm.reboot
+
+        def reboot(name: str, reason: str, **how: object) -> None:
+            mend.slurm.resume(name)
+            real(name, reason, **how)  # type: ignore[arg-type]
+            state = mend.slurm.table[name]
+            mend.slurm.table[name] = replace(state, flags=state.flags | {"REBOOT_REQUESTED"}, reason=None)
+
+        mend.slurm.reboot = reboot  # type: ignore[method-assign]
+        await mend.tick()
+        assert mend.states() == [("reboot", "refused")]
+        assert "REBOOT_REQUESTED" not in mend.slurm.table["n1"].flags
+
+    play(tmp_path, scene)
+
+
+def test_a_slurm_that_does_not_answer_leaves_the_plan_as_it_is(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with mending(tmp_path) as mend:
+            await mend.broken()
+            mend.anew(on())
+            mend.heard()
+            await mend.remedies.planner.propose()
+            mend.slurm.error = Unreachable("no")
+            await mend.remedies.look()
+            assert mend.states() == [("reset-gpu", "planned")]
+            mend.slurm.error = None
+            await mend.tick()
+            assert mend.states() == [("reset-gpu", "running")]
+
+    asyncio.run(scene())
+
+
+def test_limits_and_quiet_hours_hold_and_are_said(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await mend.broken("n1")
+        await mend.tick()
+        await mend.broken("n2")
+        mend.heard("n2")
+        await mend.tick()
+        assert [r.node for r in mend.history()] == ["n1"]
+        assert "at most 1 at once" in mend.why("n2")
+        mend.tells(mend.reset_order("n1"), "done")
+        await mend.tick()
+        mend.heard("n2")
+        await mend.tick()
+        assert "for gpu_reset_required within an hour, at most 1" in mend.why("n2")
+
+    play(tmp_path, scene, per_code_per_hour=1)
+
+
+def test_quiet_hours_and_partitions(tmp_path: Path) -> None:
+    async def quiet(mend: Mending) -> None:
+        await mend.broken()
+        await mend.tick()
+        assert mend.states() == [] and mend.why() == "quiet hours"
+
+    async def elsewhere(mend: Mending) -> None:
+        await mend.broken()
+        await mend.tick()
+        assert mend.states() == [] and "none of its partitions" in mend.why()
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    play(tmp_path / "a", quiet, quiet_hours=("00:00-23:59", "23:59-00:00"))
+    play(tmp_path / "b", elsewhere, partitions=("debug",))
+
+
+def test_a_person_takes_a_plan_back(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with mending(tmp_path) as mend:
+            await mend.broken()
+            mend.anew(on())
+            mend.heard()
+            row = await mend.remedies.ask("n1", "reset-gpu", (GPU,), "ann")
+            assert row.id is not None
+            assert await mend.remedies.cancel(row.id, "ben")
+            assert not await mend.remedies.cancel(row.id, "ben")
+            (only,) = mend.history()
+            assert (only.state, only.why) == ("cancelled", "taken back by ben")
+
+    asyncio.run(scene())
