@@ -209,7 +209,13 @@ class Remedies:
             # DOWN under our reason: with ReturnToService=2 Slurm would put it in service at its next registration.
             try:
                 pen = await core.pen()
-                await pen.tell(record.node, f"drain again: {drain.reason}", self._core.view.backend.drain, record.node, drain.reason)
+                await pen.tell(
+                    record.node,
+                    f"drain again: {drain.reason}",
+                    self._core.view.backend.drain,
+                    record.node,
+                    drain.reason,
+                )
             except (SlurmError, TimeoutError) as error:
                 await asyncio.to_thread(core.incident, record.node, "drain_failed", str(error))
         if not state.out_of_service:

@@ -263,3 +263,15 @@ def slow_disk(site: Site, *, path: str = "/scratch", seconds: float = 2.0) -> Ef
 def disk_full(site: Site, *, path: str = "/tmp") -> Effects:
     """A file system has no byte left (root, a small tmpfs)."""
     return Effects(mount=("full", path, None))
+
+
+@fault
+def reset_hangs(site: Site) -> Effects:
+    """nvidia-smi hangs in a reset and hears no signal."""
+    return Effects(nvml={"smi.hang": 1})
+
+
+@fault
+def reset_together(site: Site) -> Effects:
+    """nvidia-smi resets all GPUs of the board at once or none, as NVSwitch boards before Hopper need it."""
+    return Effects(nvml={"smi.together": 1})
