@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -137,3 +138,23 @@ def mending(folder: Path, settings: RemedySettings | None = None, *, count: int 
     """A bench that is closed afterwards; None: the settings that nobody has touched."""
     with bench(folder, count=count) as made:
         yield Mending(made, settings or RemedySettings())
+
+
+Play = Callable[[Mending], Awaitable[None]]
+
+
+def play(folder: Path, body: Play, **settings: object) -> None:
+    """One scene with everything on."""
+
+    async def scene() -> None:
+        with mending(folder, on(**settings)) as mend:
+            await body(mend)
+
+    asyncio.run(scene())
+
+
+async def begun(mend: Mending) -> None:
+    """A reset has been ordered."""
+    await mend.broken()
+    await mend.tick()
+    assert mend.states() == [("reset-gpu", "running")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,26 +12,7 @@ from checks.wire import Outcome
 from slurm.errors import Unreachable
 from slurm.reason import compose
 from slurm.state import Reason
-from tests.api.remedy.mending import GPU, Mending, mending, on
-
-Play = Callable[[Mending], Awaitable[None]]
-
-
-def play(folder: Path, body: Play, **settings: object) -> None:
-    """One scene with everything on."""
-
-    async def scene() -> None:
-        with mending(folder, on(**settings)) as mend:
-            await body(mend)
-
-    asyncio.run(scene())
-
-
-async def begun(mend: Mending) -> None:
-    """A reset has been ordered."""
-    await mend.broken()
-    await mend.tick()
-    assert mend.states() == [("reset-gpu", "running")]
+from tests.api.remedy.mending import GPU, Mending, begun, mending, on, play
 
 
 def test_a_gpu_that_wants_a_reset_is_reset_verified_and_back(tmp_path: Path) -> None:
@@ -263,76 +243,6 @@ def test_a_node_that_allows_no_reset_is_not_asked(tmp_path: Path) -> None:
     asyncio.run(never())
 
 
-def test_the_reboot_is_asked_under_our_reason_and_leaves_the_node_drained(tmp_path: Path) -> None:
-    async def scene(mend: Mending) -> None:
-        await mend.broken("n1", "gpu_reboot_required", "node")
-        token = mend.token()
-        await mend.tick()
-        assert mend.states() == [("reboot", "running")]
-        assert mend.slurm.table["n1"].next_state is None
-        await mend.tick()
-        assert mend.states() == [("reboot", "running")]
-        mend.booted()
-        await mend.tick()
-        assert mend.states() == [("reboot", "done")]
-        assert mend.token() == token and mend.slurm.table["n1"].drained
-        assert len(mend.reboots()) == 1
-
-    play(tmp_path, scene)
-
-
-def test_e05_a_node_that_slurm_leaves_down_after_the_boot_is_drained_until_it_is_verified(tmp_path: Path) -> None:
-    """E05: what Slurm does after a reboot gave nodes jobs before they were looked at."""
-
-    async def scene(mend: Mending) -> None:
-        await mend.broken("n1", "gpu_reboot_required", "node")
-        await mend.tick()
-        mend.booted()
-        state = mend.slurm.table["n1"]
-        mend.slurm.table["n1"] = replace(state, base="DOWN", flags=state.flags - {"DRAIN"})
-        await mend.tick()
-        assert mend.states() == [("reboot", "done")]
-        assert "DRAIN" in mend.slurm.table["n1"].flags and mend.token()
-
-    play(tmp_path, scene)
-
-
-def test_a_reboot_is_not_asked_twice_by_a_server_that_starts_anew(tmp_path: Path) -> None:
-    async def scene(mend: Mending) -> None:
-        await mend.broken("n1", "gpu_reboot_required", "node")
-        await mend.tick()
-        for _ in range(3):
-            mend.anew(on())
-            await mend.tick()
-        assert mend.reboots() == ["n1"]
-        state = mend.slurm.table["n1"]
-        mend.slurm.table["n1"] = replace(state, flags=state.flags - {"REBOOT_REQUESTED"})
-        mend.later(200)
-        await mend.tick()
-        assert mend.states()[0] == ("reboot", "unknown") and mend.reboots() == ["n1"]
-
-    play(tmp_path, scene)
-
-
-def test_somebody_who_resumes_in_that_moment_does_not_meet_the_reboot(tmp_path: Path) -> None:
-    async def scene(mend: Mending) -> None:
-        await mend.broken("n1", "gpu_reboot_required", "node")
-        real = mend.slurm.reboot
-
-        def reboot(name: str, reason: str, **how: object) -> None:
-            mend.slurm.resume(name)
-            real(name, reason, **how)  # type: ignore[arg-type]
-            state = mend.slurm.table[name]
-            mend.slurm.table[name] = replace(state, flags=state.flags | {"REBOOT_REQUESTED"}, reason=None)
-
-        mend.slurm.reboot = reboot  # type: ignore[method-assign]
-        await mend.tick()
-        assert mend.states() == [("reboot", "refused")]
-        assert "REBOOT_REQUESTED" not in mend.slurm.table["n1"].flags
-
-    play(tmp_path, scene)
-
-
 def test_a_slurm_that_does_not_answer_leaves_the_plan_as_it_is(tmp_path: Path) -> None:
     async def scene() -> None:
         with mending(tmp_path) as mend:
@@ -348,41 +258,6 @@ def test_a_slurm_that_does_not_answer_leaves_the_plan_as_it_is(tmp_path: Path) -
             assert mend.states() == [("reset-gpu", "running")]
 
     asyncio.run(scene())
-
-
-def test_limits_and_quiet_hours_hold_and_are_said(tmp_path: Path) -> None:
-    async def scene(mend: Mending) -> None:
-        await mend.broken("n1")
-        await mend.tick()
-        await mend.broken("n2")
-        mend.heard("n2")
-        await mend.tick()
-        assert [r.node for r in mend.history()] == ["n1"]
-        assert "at most 1 at once" in mend.why("n2")
-        mend.tells(mend.reset_order("n1"), "done")
-        await mend.tick()
-        mend.heard("n2")
-        await mend.tick()
-        assert "for gpu_reset_required within an hour, at most 1" in mend.why("n2")
-
-    play(tmp_path, scene, per_code_per_hour=1)
-
-
-def test_quiet_hours_and_partitions(tmp_path: Path) -> None:
-    async def quiet(mend: Mending) -> None:
-        await mend.broken()
-        await mend.tick()
-        assert mend.states() == [] and mend.why() == "quiet hours"
-
-    async def elsewhere(mend: Mending) -> None:
-        await mend.broken()
-        await mend.tick()
-        assert mend.states() == [] and "none of its partitions" in mend.why()
-
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    play(tmp_path / "a", quiet, quiet_hours=("00:00-23:59", "23:59-00:00"))
-    play(tmp_path / "b", elsewhere, partitions=("debug",))
 
 
 def test_a_person_takes_a_plan_back(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What the agent does to its own node, tried on simulated ones."""
