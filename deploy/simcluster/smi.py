@@ -29,7 +29,11 @@ def install(host: SimHost) -> Path:
     path.parent.mkdir(mode=0o755, exist_ok=True)
     path.parent.chmod(0o755)
     text = (
-        f"#!{sys.executable} -I\n# {LABEL}: no GPU answers here\nimport sys\nfrom pathlib import Path\n\n"
+        f"#!{sys.executable} -I\n# {LABEL}: no GPU answers here\n"
+        "import signal\nimport sys\nfrom pathlib import Path\n\n"
+        # From its first moment, as in the driver: nothing that is sent to it is heard.
+        f"if 'smi.hang 1' in Path({str(host.nvml.path)!r}).read_text():\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\n"
         "from deploy.simcluster.smi import main\n\n"
         f"sys.exit(main(Path({str(host.folder)!r}), {host.name!r}, sys.argv[1:]))\n"
     )
@@ -75,8 +79,6 @@ def _persistent(host: SimHost, gpu: int) -> bool:
 def _reset(host: SimHost, chosen: Sequence[int], *, everyone: bool) -> int:
     state = host.nvml.read()
     if state.get("smi.hang"):
-        # As in the driver: nothing that is sent to it is heard.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while True:
             signal.pause()
     for gpu in chosen:

@@ -88,7 +88,7 @@ def test_a_reset_that_hangs_is_remembered_across_a_restart_and_no_second_is_begu
 ) -> None:
     agent = started(make_agent, service, host)
     host.inject("reset_hangs")
-    ordered(service, "r3", limit=1.0)
+    ordered(service, "r3", limit=5.0)
     found = ended(service, "r3")
     pid = int(found.text.partition("(")[2].partition(")")[0])
     try:
