@@ -14,6 +14,7 @@ from slurm.backend import AfterReboot, Field
 from slurm.batch import PATH, Batch, checked_batch
 from slurm.config import SlurmLimits, parse_limits, parse_version
 from slurm.errors import BadAnswer, NotFound, Unsupported, error_for
+from slurm.exclusions import FORMAT, Exclusion, exclusions_from_columns
 from slurm.job import JobState
 from slurm.names import checked_job, checked_node, checked_note, checked_reason, checked_word
 from slurm.nodes import nodes_from_json, nodes_from_text
@@ -135,6 +136,10 @@ class Commands:
     def cancel(self, job_id: int) -> None:
         """End the job wherever it is; one that has ended is left as it is."""
         self._bytes("scancel", str(checked_job(job_id)))
+
+    def exclusions(self) -> list[Exclusion]:
+        """Return what jobs that wait or run exclude, in one question."""
+        return exclusions_from_columns(self._text("squeue", "-h", "--all", "-t", "PD,R,CF,S", "-o", FORMAT))
 
     def reservations(self) -> dict[str, Reserved]:
         """Return every reservation by name, in one question."""

@@ -21,6 +21,7 @@ class JobFacts:
     at: datetime | None = None
     cluster: str | None = None
     job_id: int | None = None
+    uid: int | None = None
     restart_count: int | None = None
     array_job_id: int | None = None
     array_task_id: int | None = None
@@ -44,6 +45,7 @@ class JobFacts:
             at=datetime.fromtimestamp(seconds, timezone.utc) if 0 < seconds < 2**33 else None,
             cluster=_text(values, _NAME, b"SLURM_CLUSTER_NAME"),
             job_id=_number(values, b"SLURM_JOB_ID") or _number(values, b"SLURM_JOBID"),
+            uid=_number(values, b"SLURM_JOB_UID"),
             restart_count=_number(values, b"SLURM_JOB_RESTART_COUNT"),
             array_job_id=_number(values, b"SLURM_ARRAY_JOB_ID"),
             array_task_id=_number(values, b"SLURM_ARRAY_TASK_ID"),

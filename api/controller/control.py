@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api.controller import people, rest, risk
 from api.controller.automatic import consider
+from api.controller.avoided import Avoided
 from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.desk import Desk
 from api.controller.fates import Fates
@@ -103,6 +104,7 @@ class Controller:
         self.ghosts = Ghosts(self.core)
         self.fates = Fates(self.core, database)
         self.journal = Journal(self.core, database)
+        self.avoided = Avoided(self.core, database)
         self.killed = KillFailed(self.core)
         self.core.slurms_own = lambda node: (self.killed.told(node, self.core.clock()), self.killed.way(node))
         self.gates = Gates(self._alive, self._running)
@@ -304,6 +306,7 @@ class Controller:
             self.right.prove,
             self.fates.look,
             self.journal.watch,
+            self.avoided.look,
             self.killed.look,
             partial(self.leases.hand_out, self._alive_nodes()),
             self.service.follow,

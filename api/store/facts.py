@@ -50,6 +50,7 @@ def keep(connection: Connection, cluster: str, found: Iterable[tuple[Edge, JobFa
 
 def _values(edge: Edge, facts: JobFacts, now: datetime) -> dict[str, object]:
     return {
+        "uid": facts.uid,
         "array_job_id": facts.array_job_id,
         "array_task_id": facts.array_task_id,
         "het_job_id": facts.het_job_id,
@@ -73,7 +74,7 @@ def facts_of(connection: Connection, cluster: str, job_id: int, limit: int = 100
 
 def _view(row: Row[tuple[object, ...]]) -> FactsView:
     values = dict(row._mapping)
-    del values["seen_at"]
+    del values["seen_at"], values["uid"]
     values["partition"] = values.pop("partition_name")
     if values["restart_count"] == NO_COUNT:
         values["restart_count"] = None

@@ -53,3 +53,15 @@ attributions = Table(
     Index("ix_attributions_node", "cluster", "node", "at"),
     Index("ix_attributions_at", "at"),
 )
+
+# Who excludes which node by hand on which day; the user's number serves to count users and is shown to nobody.
+exclusions = Table(
+    "exclusions",
+    metadata,
+    Column("cluster", String(128), primary_key=True),
+    Column("node", String(128), primary_key=True),
+    Column("uid", Serial, primary_key=True, autoincrement=False),
+    Column("day", String(10), primary_key=True),
+    Column("seen_at", UtcTime, nullable=False),
+    Index("ix_exclusions_seen_at", "seen_at"),
+)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, func, select
 
 from api.controller.tables import drains
+from api.store import exclusions, failures
 from api.store.job_tables import attributions, starts
 from api.store.starts import REFUSED
 from api.store.status import facts_of
@@ -57,7 +58,16 @@ def lemons(connection: Connection, since: datetime) -> LemonsView:
     found.sort(key=lambda lemon: (lemon.chance, -lemon.per_1000, lemon.node))
     started = sum(p.starts for p in past.values())
     why = "" if found else _why_none(groups.values(), started)
-    return LemonsView(since=since, nodes=len(past), starts=started, items=tuple(found[:SHOWN]), why_none=why)
+    return LemonsView(
+        since=since,
+        nodes=len(past),
+        starts=started,
+        items=tuple(found[:SHOWN]),
+        why_none=why,
+        failing=failures.failing(connection, since),
+        excluded=exclusions.excluded(connection, since),
+        not_told=tuple(failures.told(connection, since)),
+    )
 
 
 def _why_none(groups: Iterable[dict[Key, _Past]], started: int) -> str:

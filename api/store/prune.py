@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, Table, delete, select
 
 from api.store.database import Database
-from api.store.job_tables import attributions, starts
+from api.store.job_tables import attributions, exclusions, starts
 from api.store.past_tables import node_events
 from api.store.tables import agents, changes, incident_notes, incidents, job_facts, reports
 
@@ -27,6 +27,7 @@ def prune(database: Database, now: datetime, days: float) -> int:
     gone += _delete(database, incident_notes, notes)
     gone += _delete(database, incidents, old)
     with database.begin() as connection:
+        gone += connection.execute(delete(exclusions).where(exclusions.c.seen_at < before)).rowcount
         gone += connection.execute(delete(job_facts).where(job_facts.c.seen_at < before)).rowcount
         # An incarnation may still repeat its last batch for as long as its node is down, so these stay twice as long.
         gone += connection.execute(delete(agents).where(agents.c.last_seen < now - timedelta(days=2 * days))).rowcount

@@ -238,6 +238,8 @@ job_facts = Table(
     Column("ended_at", UtcTime),
     Column("exit_status", BigInteger),
     Column("seen_at", UtcTime, nullable=False),
+    Column("uid", BigInteger),
     Index("ix_job_facts_array", "cluster", "array_job_id"),
+    Index("ix_job_facts_ended_at", "ended_at"),
     Index("ix_job_facts_seen_at", "seen_at"),
 )

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from api.store.lemon_views import ExcludedNode, FailingNode
 from api.store.past_views import PastFilter
 from checks.wire import Decision, Finding, JobAttempt, NodeFacts, Occasion, Report, Verdict
 
@@ -200,13 +201,19 @@ class Lemon(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LemonsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes that stand out, the worst first, and why there may be none."""
+    """The nodes that stand out by their troubles, by failing jobs, and by users who exclude them; and why none may.
+
+    ``not_told``: what is not known, and why.
+    """
 
     since: datetime
     nodes: int
     starts: int
     items: tuple[Lemon, ...]
     why_none: str = ""
+    failing: tuple[FailingNode, ...] = ()
+    excluded: tuple[ExcludedNode, ...] = ()
+    not_told: tuple[str, ...] = ()
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from slurm.errors import (
     Unreachable,
     Unsupported,
 )
+from slurm.exclusions import Exclusion, exclusions_from_json
 from slurm.job import JobState
 from slurm.names import checked_job, checked_node, checked_note, checked_reason, checked_word
 from slurm.nodes import nodes_from_json
@@ -166,6 +167,10 @@ class Rest:
             self._ask("DELETE", path, step="slurmrestd cancel")
         except InvalidTransition:
             return  # it ended before
+
+    def exclusions(self) -> list[Exclusion]:
+        """Return what jobs that wait or run exclude, in one question."""
+        return exclusions_from_json(self._ask("GET", "/jobs", step="slurmrestd jobs"))
 
     def reservations(self) -> dict[str, Reserved]:
         """Return every reservation by name, in one question."""
