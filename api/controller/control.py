@@ -14,7 +14,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api.controller import people, rest, risk
 from api.controller.automatic import consider
-from api.controller.avoided import Avoided
 from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.desk import Desk
 from api.controller.fates import Fates
@@ -22,10 +21,9 @@ from api.controller.fence import RENEW_SECONDS, Fence
 from api.controller.forgotten import Ghosts
 from api.controller.gate import Gates
 from api.controller.graver import follow
-from api.controller.journal import Journal
-from api.controller.kill_failed import KillFailed
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
+from api.controller.lookouts import Lookouts
 from api.controller.operations import OperationBook
 from api.controller.orders import new_order
 from api.controller.permits import Permits
@@ -103,10 +101,7 @@ class Controller:
         self.right = DrainRight(self.core)
         self.ghosts = Ghosts(self.core)
         self.fates = Fates(self.core, database)
-        self.journal = Journal(self.core, database)
-        self.avoided = Avoided(self.core, database)
-        self.killed = KillFailed(self.core)
-        self.core.slurms_own = lambda node: (self.killed.told(node, self.core.clock()), self.killed.way(node))
+        self.lookouts = Lookouts(self.core, database)
         self.gates = Gates(self._alive, self._running)
         self._wake = asyncio.Event()
         self._read_at = float("-inf")
@@ -305,9 +300,7 @@ class Controller:
             self.errors.explain,
             self.right.prove,
             self.fates.look,
-            self.journal.watch,
-            self.avoided.look,
-            self.killed.look,
+            *self.lookouts.steps,
             partial(self.leases.hand_out, self._alive_nodes()),
             self.service.follow,
         ):

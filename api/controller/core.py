@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -76,6 +76,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     ``resume_kill_task_failed``: a node that Slurm itself drained with "Kill task failed" is resumed once nothing of the
     job is left there and ``verify_rounds`` looks were clean, at most ``kill_failed_hourly`` nodes an hour.
+    ``annotate``: where our finding is put under our tag as long as somebody else holds the node out of service.
+    ``annotate_jobs``: why an attempt was refused is put into the job's AdminComment.
 
     ``looks_at_once``: how many nodes are asked for a whole look at the same time when a maintenance ends;
     ``look_patience``: how long a node's findings wait for its look before they count as ever.
@@ -100,6 +102,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     retire_after: float = 7 * 86400.0
     resume_kill_task_failed: bool = False
     kill_failed_hourly: int = 4
+    annotate: tuple[Literal["comment", "extra"], ...] = ()
+    annotate_jobs: bool = False
     looks_at_once: int = 16
     look_patience: float = 600.0
 

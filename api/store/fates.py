@@ -32,6 +32,22 @@ def open_fates(connection: Connection, cluster: str, since: datetime, limit: int
     return [(int(r.job_id), r.attempt, r.fate) for r in rows]
 
 
+def refused_since(
+    connection: Connection, cluster: str, since: datetime, limit: int = 200
+) -> list[tuple[int, str, str]]:
+    """Refused attempts since a moment: (job id, attempt, where and why), the newest first."""
+    rows = connection.execute(
+        select(starts.c.job_id, starts.c.attempt, starts.c.node, starts.c.detail)
+        .where(starts.c.cluster == cluster, starts.c.outcome == REFUSED, starts.c.at >= since)
+        .order_by(starts.c.id.desc())
+        .limit(limit)
+    )
+    found: dict[tuple[int, str], list[str]] = {}
+    for r in rows:
+        found.setdefault((int(r.job_id), r.attempt), []).append(f"{r.node}: {r.detail}")
+    return [(job, attempt, f"attempt {attempt} on {'; '.join(told)}") for (job, attempt), told in found.items()]
+
+
 def write_fate(
     connection: Connection, cluster: str, attempt: str, since: datetime, fate: str, detail: str, until: datetime | None
 ) -> None:

@@ -164,7 +164,7 @@ class StartView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartsView(msgspec.Struct, frozen=True, kw_only=True):
-    """Starts of jobs on nodes within a time; ``protected``: per cent of the starts that were answered in full.
+    """Starts of jobs on nodes within a time; ``protected``: per cent of them that were vetted or refused.
 
     ``causes`` counts the others; ``newest`` are some of them. ``protected`` is None where no job started.
     """

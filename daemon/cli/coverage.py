@@ -29,6 +29,9 @@ CAUSES = {
     "gate_absent": "a node of the job had no agent to wait for",
     "no_prolog_report": "the job's end was reported, its beginning was not",
     "no_report": "nothing was heard of a node of the job",
+    "no_agent": "slurmctld told of the job, and the node never had an agent",
+    "agent_away": "slurmctld told of the job, and the node's agent had been silent for 5 minutes",
+    "no_hook": "slurmctld told of the job, and no hook asked the agent: slurm.conf or PrologFlags",
 }
 
 
@@ -41,6 +44,9 @@ CAUSES = {
 @click.pass_context
 def coverage(ctx: click.Context, /, since: float, as_json: bool, **where: str | None) -> None:
     """Show whether the cluster is protected: jobs that began unvetted, by cause, and nodes without an agent.
+
+    The one number: of all starts of jobs on nodes (a job on eight nodes is eight), the share that got a whole answer,
+    admitted or refused, before they began. With PrologSlurmctld set, jobs that no hook spoke for count as well.
 
     \b
     Examples:

@@ -141,7 +141,7 @@ def test_each_time_out_of_service_is_counted_once_whoever_did_it(tmp_path: Path)
         asyncio.run(b.tick())
         b.slurm.set("n1", "reason", "cable ordered (bob)")
         asyncio.run(b.tick())
-        b.control.journal._known = None
+        b.control.lookouts.journal._known = None
         asyncio.run(b.tick())
         b.slurm.resume("n1")
         asyncio.run(b.tick())

@@ -187,7 +187,7 @@ def test_an_hours_limit_holds_also_after_a_restart(tmp_path: Path) -> None:
         for turn in range(4):
             b.offset += timedelta(seconds=30)
             if turn == 2:
-                b.control.killed._cases.clear()
+                b.control.lookouts.killed._cases.clear()
             asyncio.run(b.tick())
             answer(b, "n1"), answer(b, "n2")
         asyncio.run(b.tick())
