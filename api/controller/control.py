@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -287,7 +287,7 @@ class Controller:
         if self.core.view.error:
             return
         well = True
-        for step in (
+        steps: tuple[Callable[[], Coroutine[Any, Any, object]], ...] = (
             partial(reconcile, self.core),
             self.ghosts.look,
             self.service.arrive,
@@ -303,7 +303,8 @@ class Controller:
             *self.lookouts.steps,
             partial(self.leases.hand_out, self._alive_nodes()),
             self.service.follow,
-        ):
+        )
+        for step in steps:
             well &= await self.core.spare("", step())
         if well:
             await asyncio.to_thread(self._recovered)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from api.controller.annotate import Annotations
 from api.controller.avoided import Avoided
@@ -23,6 +24,6 @@ class Lookouts:
         core.slurms_own = lambda node: (self.killed.told(node, core.clock()), self.killed.way(node))
 
     @property
-    def steps(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+    def steps(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What is done each round, each by itself."""
         return (self.journal.watch, self.killed.look, self.avoided.look, self.annotations.look)

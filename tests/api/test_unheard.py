@@ -78,6 +78,7 @@ def test_what_is_under_way_is_not_counted_yet_and_each_attempt_counts_for_itself
     begins(store, 7, "n1", minutes=117)
     assert causes(store) == {}
     vetted(store, 8, "n1", 1)
+    heard(store, "n1", 119)
     begins(store, 8, "n1")
     begins(store, 8, "n1", minutes=100, count=1)
     assert causes(store) == {"no_hook": 1}
