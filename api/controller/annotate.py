@@ -65,7 +65,8 @@ class Annotations:
     async def _put(self, key: str, subject: str, text: str, write: Callable[..., Noted], *arguments: object) -> bool:
         core = self._core
         try:
-            done = await core.view.call(write, core.view.backend, *arguments)
+            pen = await core.pen()
+            done = await pen.tell(subject, f"note: {text or 'taken away'}", write, core.view.backend, *arguments)
         except (SlurmError, TimeoutError) as error:
             done = Noted(Result.FAILED, str(error))
         if done.result not in _GOOD:
