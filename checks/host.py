@@ -32,7 +32,8 @@ class NotRecorded(OSError):
 class Host:
     """One node seen through redirectable roots; ``root`` other than / is a captured or simulated tree.
 
-    ``job`` is the attempt a hook speaks of, ``facts`` what the agent remembers of this node between rounds.
+    ``captured``: the kernel log is one that somebody kept. ``job`` is the attempt a hook speaks of, ``facts`` what the
+    agent remembers of this node between rounds.
     """
 
     root: Path = Path("/")
@@ -41,6 +42,7 @@ class Host:
     job: JobAttempt | None = None
     memory: Mapping[str, object] = field(default_factory=dict)
     simulated: bool = False
+    captured: bool = False
     clock: Callable[[], float] = time.monotonic
     _nvml: Nvml | None = field(default=None, repr=False)
 

@@ -167,7 +167,7 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
     yield from _taint(host)
     path = host.kmsg or host.path(DEVICE)
     live = host.kmsg in (None, DEVICE) and not host.redirected
-    state = host.kept(f"kernel_events {path}", lambda: _State(KernelLog(path, device=live)))
+    state = host.kept(f"kernel_events {path}", lambda: _State(KernelLog(path, device=live, captured=host.captured)))
     if (boot_id := host.boot_id()) != state.boot_id:
         state.boot_id, state.standing = boot_id, {}
     try:

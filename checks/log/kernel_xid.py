@@ -132,7 +132,7 @@ def kernel_xid(
         raise Skip("no NVIDIA GPU in this node")
     path = host.kmsg or host.path(DEVICE)
     live = usual and not host.redirected
-    state = host.kept(f"kernel_xid {path}", lambda: _State(KernelLog(path, device=live)))
+    state = host.kept(f"kernel_xid {path}", lambda: _State(KernelLog(path, device=live, captured=host.captured)))
     try:
         reading = state.log.read(host.boot_id(), host.uptime())
     except OSError as error:
@@ -142,6 +142,8 @@ def kernel_xid(
         return
     if reading.overrun:
         yield OVERRUN("node")
+    if reading.form:
+        yield ok("node", f"log of the form {reading.form}: {reading.trust}", lines=len(reading.records))
     if reading.garbled and not reading.records and not reading.foreign:
         yield UNREADABLE("node", error=f"{path.name}: {reading.garbled} lines are no kernel records")
     _follow(host, state, reading)

@@ -14,6 +14,9 @@ ROUND_LIMIT = 20_000
 """Records in one round; what is left waits for the next."""
 WINDOW = 60.0
 BYTES_LIMIT = 8 * 1024 * 1024
+CAPTURED_LIMIT = 64 * 1024 * 1024
+HOLD = 900.0
+"""Seconds before the end of a captured log for which what it tells still stands."""
 _ONE = 16 * 1024
 _KERNEL = 0
 _KMSG = os.makedev(1, 11)
@@ -31,12 +34,17 @@ class Record:
 
 @dataclass(slots=True)
 class Reading:
-    """What one round brought: records of the kernel, how many others, and whether the ring overran us."""
+    """What one round brought: records of the kernel, how many others, and whether the ring overran us.
+
+    Of a captured log also its ``form`` and, in words, how far its lines are proven to be the kernel's.
+    """
 
     records: list[Record] = field(default_factory=list)
     foreign: int = 0
     garbled: int = 0
     overrun: bool = False
+    form: str = ""
+    trust: str = ""
 
 
 class KernelLog:
@@ -46,10 +54,14 @@ class KernelLog:
     A device gives one record a read, a plain file many lines; both are opened without blocking and read up to a limit.
     """
 
-    def __init__(self, path: Path, *, device: bool = False) -> None:
-        """``device``: nothing but the kernel's own device will do; a container may have something else in its place."""
+    def __init__(self, path: Path, *, device: bool = False, captured: bool = False) -> None:
+        """``device``: nothing but the kernel's own device will do; a container may have something else in its place.
+
+        ``captured``: a log that somebody kept, of any form and maybe of another machine, is judged as of its own end.
+        """
         self._path = path
         self._device = device
+        self._captured = captured
         self._fd: int | None = None
         self._file: tuple[int, int, int] | None = None
         self._boot = ""
@@ -64,6 +76,9 @@ class KernelLog:
         self._uptime = uptime
         reading = Reading()
         info = self._path.stat()
+        if self._captured:
+            self._read_captured(info, reading)
+            return reading
         character = stat.S_ISCHR(info.st_mode)
         if (self._device and not character) or (character and info.st_rdev != _KMSG):
             raise OSError(errno.ENODEV, "not the kernel's log device (1:11), nothing can be seen in it")
@@ -112,6 +127,25 @@ class KernelLog:
         self._file = (info.st_dev, info.st_ino, offset + len(whole))
         self._take(whole, reading)
         return offset + len(data) >= info.st_size
+
+    def _read_captured(self, info: os.stat_result, reading: Reading) -> None:
+        """The last part of the file, once; what was logged within HOLD seconds before its end counts as fresh."""
+        from checks.log.forms import TRUST, parse  # an agent never needs it
+
+        if self._file is not None or not stat.S_ISREG(info.st_mode):
+            return
+        self._file = (info.st_dev, info.st_ino, info.st_size)
+        with self._path.open("rb") as file:
+            file.seek(max(0, info.st_size - CAPTURED_LIMIT))
+            log = parse(file.read(CAPTURED_LIMIT))
+        if log is None:
+            reading.garbled += 1
+            return
+        reading.foreign, reading.form, reading.trust = log.foreign, log.form, TRUST[log.trust]
+        reading.records = [
+            Record(number, line.seconds, line.text, log.end - line.seconds <= HOLD)
+            for number, line in enumerate(log.lines)
+        ]
 
     def _take(self, data: bytes, reading: Reading) -> None:
         """Only a line feed ends a record, whatever else a text may hold.

@@ -79,17 +79,23 @@ def ask(config: Config, asked: Asked) -> Answer:
 def host_spec(config: Config, asked: Asked) -> HostSpec:
     """Roots of the run: the command line's over the configured ones; a tree never lends us this machine's devices."""
     host = config.host
+    kept = asked.kmsg is not None and asked.kmsg.is_file()
     if asked.sysroot is None:
         kmsg = str(asked.kmsg.resolve()) if asked.kmsg else host.kmsg
         simulated = host.simulated or _labelled(Path(host.root))
-        return HostSpec(root=host.root, kmsg=kmsg, nvml_library=host.nvml_library, simulated=simulated)
+        return HostSpec(
+            root=host.root,
+            kmsg=kmsg,
+            nvml_library=host.nvml_library,
+            simulated=simulated,
+            captured=kept,
+        )
     root = asked.sysroot.resolve()
     kmsg = str(asked.kmsg.resolve()) if asked.kmsg else ""
     own = Path(host.root) == root
     library = host.nvml_library if own else ""
-    return HostSpec(
-        root=str(root), kmsg=kmsg, nvml_library=library, simulated=(own and host.simulated) or _labelled(root)
-    )
+    simulated = (own and host.simulated) or _labelled(root)
+    return HostSpec(root=str(root), kmsg=kmsg, nvml_library=library, simulated=simulated, captured=kept)
 
 
 def _labelled(root: Path) -> bool:

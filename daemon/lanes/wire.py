@@ -17,12 +17,13 @@ HEAD = struct.Struct("!I")
 
 
 class HostSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """How each lane opens its own Host; empty strings mean unset."""
+    """How each lane opens its own Host; empty strings mean unset, ``captured`` that the kernel log is a kept one."""
 
     root: str = "/"
     kmsg: str = "/dev/kmsg"
     nvml_library: str = ""
     simulated: bool = False
+    captured: bool = False
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ def open_host(spec: HostSpec) -> Host:
         kmsg=Path(spec.kmsg) if spec.kmsg else None,
         nvml_library=Path(spec.nvml_library) if spec.nvml_library else None,
         simulated=spec.simulated,
+        captured=spec.captured,
     )
 
 

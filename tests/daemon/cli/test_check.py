@@ -54,13 +54,32 @@ def test_this_machine_as_it_is(tmp_path: Path) -> None:
 
 
 def test_an_unanswered_question_is_no_health(tmp_path: Path) -> None:
-    """E43, E126: a log of another form says "unknown", by verdict and by exit code."""
-    (log := tmp_path / "dmesg.txt").write_text(
-        "[   12.3] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
-    )
+    """E43, E126: a log of no known form says "unknown", by verdict and by exit code."""
+    (log := tmp_path / "dmesg.txt").write_text("3b:00 NVRM Xid 79, GPU has fallen off the bus.\n")
     asked = ("check", "kernel_xid", "--kmsg", str(log), "--json")
     done = nodevet(*asked, config=write_config(tmp_path / "nodevet.toml"))
     assert (done.returncode, document(done)["verdict"]) == (3, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "trust"),
+    [
+        ("4,7,9912300000,-;NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "gpu_xid_reset", "its facility"),
+        ("[ 9912.3] NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "gpu_xid_reset", "no facility"),
+        ("Dec  1 12:00:00 n1 kernel: NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "gpu_xid_reset", "logger"),
+        ("Dec  1 12:00:00 n1 kernal: NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "ok", "logger"),
+        ("12,7,9912300000,-;NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "ok", "its facility"),
+        ("[ 12.3] NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n[ 9999.0] later\n", "ok", "no facility"),
+    ],
+)
+def test_a_kept_log_is_judged_as_of_its_own_end(tmp_path: Path, text: str, code: str, trust: str) -> None:
+    (log := tmp_path / "log.txt").write_text(text)
+    asked = ("check", "kernel_xid", "--kmsg", str(log), "--json")
+    done = nodevet(*asked, config=write_config(tmp_path / "nodevet.toml"))
+    findings = document(done)["findings"]
+    assert code in {f["code"] for f in findings}
+    assert any(trust in f["message"] for f in findings)
+    assert done.returncode == (0 if code == "ok" else 2)
 
 
 @root_only

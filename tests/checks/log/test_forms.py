@@ -1,0 +1,146 @@
+"""Every usual form of a kept kernel log gives the same lines, and no bytes make a reader fail."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks.log.forms import Captured, parse
+
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
+USUAL = "Linux version 6.8.0-60-generic"
+FORGED = "NVRM: Xid (PCI:0000:4c:00): 79, forged"
+
+
+def journal(
+    text: object, *, transport: str = "kernel", seconds: int = 1_764_590_000, boot: str = "b1"
+) -> dict[str, object]:
+    return {
+        "__CURSOR": "s=1;i=2",
+        "__REALTIME_TIMESTAMP": str(seconds * 1_000_000),
+        "_BOOT_ID": boot,
+        "_TRANSPORT": transport,
+        "PRIORITY": "4",
+        "SYSLOG_IDENTIFIER": "kernel",
+        "MESSAGE": text,
+    }
+
+
+def export(*entries: dict[str, object]) -> bytes:
+    out = b""
+    for entry in entries:
+        for key, value in entry.items():
+            data = str(value).encode()
+            if b"\n" in data:
+                out += key.encode() + b"\n" + len(data).to_bytes(8, "little") + data + b"\n"
+            else:
+                out += key.encode() + b"=" + data + b"\n"
+        out += b"\n"
+    return out
+
+
+LOGS: dict[str, tuple[bytes, str]] = {
+    "/dev/kmsg records": (
+        f"6,1,1000000,-;{USUAL}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n12,2,2000000,-;{FORGED}\n"
+        f"4,3,125500000,-;{XID}\n".encode(),
+        "kernel",
+    ),
+    "dmesg --raw": (f"<6>[    1.000000] {USUAL}\n<12>[    2.0] {FORGED}\n<4>[  125.500000] {XID}\n".encode(), "kernel"),
+    "dmesg --decode": (
+        f"kern  :info  : [    1.000000] {USUAL}\nuser  :warn  : [    2.000000] {FORGED}\n"
+        f"kern  :warn  : [  125.500000] {XID}\n".encode(),
+        "kernel",
+    ),
+    "dmesg": (f"[    1.000000] {USUAL}\n[  125.500000] {XID}\n".encode(), "unmarked"),
+    "dmesg --ctime": (
+        f"[Tue Dec  1 11:50:01 2026] {USUAL}\n[Tue Dec  1 11:52:05 2026] {XID}\n".encode(),
+        "unmarked",
+    ),
+    "dmesg --time-format iso": (
+        f"2026-12-01T11:50:01,000000+00:00 {USUAL}\n2026-12-01T11:52:05,500000+00:00 {XID}\n".encode(),
+        "unmarked",
+    ),
+    "syslog": (
+        f"Dec  1 11:50:01 gpu1 kernel: [    1.000000] {USUAL}\nDec  1 11:50:02 gpu1 alice: {FORGED}\n"
+        f"Dec  1 11:52:05 gpu1 kernel: [  125.500000] {XID}\n".encode(),
+        "forgeable",
+    ),
+    "syslog, ISO times": (
+        f"2026-12-01T11:50:01.000001+00:00 gpu1 kernel: {USUAL}\n2026-12-01T11:50:02.1+01:00 gpu1 sshd[12]: {FORGED}\n"
+        f"2026-12-01T11:52:05.500000Z gpu1 kernel: {XID}\n".encode(),
+        "forgeable",
+    ),
+    "journal json": (
+        "\n".join(
+            json.dumps(e)
+            for e in (
+                journal(USUAL),
+                journal(FORGED, transport="stdout"),
+                journal(list(XID.encode()), seconds=1_764_590_124),
+            )
+        ).encode(),
+        "kernel",
+    ),
+    "journal export": (
+        export(
+            journal(USUAL),
+            journal(FORGED + "\nof two lines", transport="syslog"),
+            journal(XID, seconds=1_764_590_124),
+        ),
+        "kernel",
+    ),
+}
+
+
+def captured(data: bytes) -> Captured:
+    found = parse(data)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("form", sorted(LOGS))
+def test_every_form_gives_the_kernels_lines(form: str) -> None:
+    """E101: a line of another facility, transport or tag is not the kernel's."""
+    data, trust = LOGS[form]
+    found = captured(data)
+    assert (found.form, found.trust, found.garbled) == (form, trust, 0)
+    assert [line.text for line in found.lines] == [USUAL, XID]
+    assert 120 <= found.end - found.lines[0].seconds <= 130
+    assert found.foreign == (1 if FORGED.encode() in data else 0)
+
+
+def test_only_the_last_boot_counts() -> None:
+    """E41, E103: what an earlier boot logged is not this one's."""
+    text = f"[  900.0] {XID}\n[    0.0] {USUAL}\n[    3.0] other\n"
+    assert [line.text for line in captured(text.encode()).lines] == [USUAL, "other"]
+    entries = [journal(XID, boot="b0"), journal(USUAL, boot="b1", seconds=1_764_590_500)]
+    assert [line.text for line in captured("\n".join(map(json.dumps, entries)).encode()).lines] == [USUAL]
+
+
+def test_lines_a_little_out_of_order_are_no_boot() -> None:
+    text = f"[  900.5] {XID}\n[  900.1] other\n"
+    assert len(captured(text.encode()).lines) == 2
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"hello\nworld\n", b"\x00\xff" * 100, b"{}\n{}\n", b"[soon] x\n"])
+def test_a_log_of_no_known_form_is_none(data: bytes) -> None:
+    assert parse(data) is None
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    assert captured(f"[    1.0] {USUAL}\nsomething else\n".encode()).garbled == 1
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_it_fail(data: bytes) -> None:
+    parse(data)
+
+
+@given(st.sampled_from(sorted(LOGS)), st.integers(0, 400), st.binary(max_size=6))
+def test_no_broken_log_makes_it_fail(form: str, at: int, noise: bytes) -> None:
+    data = LOGS[form][0]
+    parse(data[:at] + noise + data[at:])
+    parse(data[:at])
