@@ -12,12 +12,14 @@ import socket
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import uvicorn
 import uvloop
 
 from api import spool
+from api.alerts.sender import alerting
 from api.app import create_app
 from api.controller.control import Controller
 from api.settings import ServerSettings, Settings
@@ -82,8 +84,18 @@ def serve(settings: Settings) -> None:
             remedy=settings.remedy,
         )
         store.silenced = controller.silenced
+        cluster = settings.server.cluster
+        stack.enter_context(alerting(settings.alerts, database, cluster, partial(_alerts_loud, store, cluster)))
         listener = stack.enter_context(_listen(settings.server))
         uvloop.run(_run(create_app(store, controller, settings.server), settings.server, listener, database))
+
+
+def _alerts_loud(store: Store, cluster: str, trouble: str) -> None:
+    """Alerts that nobody hears are a problem of their own, which the pages show."""
+    if trouble:
+        store.open_incident(cluster, "", "alerts_not_sent", "controller", trouble, "controller")
+    else:
+        store.close_incident(cluster, "", "alerts_not_sent", "controller", "alerts are sent again")
 
 
 async def _run(app: object, settings: ServerSettings, listener: socket.socket, database: Database) -> None:

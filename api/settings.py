@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from api.alerts.settings import AlertSettings
+from api.alerts.settings import problem as alerts_problem
 from api.controller.core import ControllerSettings
 from api.remedy.settings import RemedySettings
 from api.remedy.settings import problem as remedy_problem
@@ -87,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     controller: dict[str, Any] = {}
     guard: GuardLimits = GuardLimits()
     remedy: RemedySettings = RemedySettings()
+    alerts: AlertSettings = AlertSettings()
     path: str = ""
 
     def controller_settings(self) -> ControllerSettings:
@@ -94,7 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return _section(ControllerSettings, {**self.controller, "cluster": self.server.cluster}, "[controller]")
 
 
-_SECTIONS = ("server", "controller", "guard", "remedy")
+_SECTIONS = ("server", "controller", "guard", "remedy", "alerts")
 
 
 def load_settings(path: Path | None, flags: Mapping[str, object]) -> Settings:
@@ -113,9 +116,10 @@ def load_settings(path: Path | None, flags: Mapping[str, object]) -> Settings:
         controller=raw.get("controller", {}),
         guard=_section(GuardLimits, raw.get("guard", {}), f"{where}: [guard]"),
         remedy=_section(RemedySettings, raw.get("remedy", {}), f"{where}: [remedy]"),
+        alerts=_section(AlertSettings, raw.get("alerts", {}), f"{where}: [alerts]"),
         path=where,
     )
-    if why := remedy_problem(settings.remedy):
+    if why := remedy_problem(settings.remedy) or alerts_problem(settings.alerts):
         raise SettingsError(f"{where}: {why}")
     _section(ControllerSettings, {"cluster": "", **settings.controller}, f"{where}: [controller]")
     _check(settings.server)

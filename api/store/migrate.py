@@ -13,6 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+import api.alerts.tables
 import api.controller.operation_tables
 import api.controller.service_tables
 import api.controller.tables

@@ -1,0 +1,1 @@
+"""Alerts, against servers that are there, hang, refuse, redirect and come back."""
