@@ -10,11 +10,12 @@ from datetime import datetime
 from functools import partial
 
 from api.controller.belief import again, believed
-from api.controller.core import Core
+from api.controller.core import NAMED, Core
 from api.controller.drain_record import NEVER_TAKEN
 from api.controller.fleet import fleet
 from api.controller.identity import gpus_of
 from api.controller.opening import watch
+from api.controller.pace import DRAIN
 from api.controller.pen import Pen
 from api.controller.records import DrainRecord, NewDrain, Said, new_token
 from api.controller.strikes import struck
@@ -89,11 +90,15 @@ async def consider(core: Core) -> None:
         if state is None or state.out_of_service or state.hands_off or core.paused(node) or node in opened:
             continue
         await core.spare(node, look.at(node))
+    if sum(code == "guard_closed" for _, code in look.denied) > NAMED:
+        look.denied.add(("", "guard_closed"))
     await asyncio.to_thread(core.notices.keep, _about_faults, look.denied, "no longer so")
     holding = {(n, c) for n in failing for c in _WHILE_FAILING} | {(n, c) for n in opened for c in _WHILE_DRAINED}
+    holding |= {("", c) for c in _WHILE_FAILING if len(failing) > NAMED}
     about = partial(_named, (*_WHILE_FAILING, *_WHILE_DRAINED))
     await asyncio.to_thread(core.notices.keep, about, holding, "no longer so", settle=SETTLE_SECONDS)
     await asyncio.to_thread(watch, core)
+    core.pace.put_off = look.waiting
 
 
 def _tally(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) -> Tally:
@@ -116,6 +121,7 @@ class Look:
     failing: Mapping[str, tuple[Finding, ...]]
     tally: Tally
     denied: set[tuple[str, str]] = field(default_factory=set)
+    waiting: bool = False
 
     async def at(self, node: str) -> None:
         """Drain this node if everybody allows it."""
@@ -128,12 +134,15 @@ class Look:
             return
         ruling = self.tally.authorize(node, decision.codes[0])
         if not ruling.allowed:
-            self.denied |= {(node, "guard_closed"), ("", many(decision.codes[0]))}
-            await asyncio.to_thread(_denied, core, node, decision, ruling)
+            self.denied.add(("", many(decision.codes[0])) if ruling.kind == "correlated" else (node, "guard_closed"))
+            await asyncio.to_thread(denied, core, node, decision, ruling)
             return
         findings = await asyncio.to_thread(core.store.current_findings, core.cluster, node)
         decision = judge_now(core, of_this_boot(core, node, findings), core.clock(), node)
         if decision.wanted != "drain":
+            return
+        if not core.pace.take(DRAIN):
+            self.waiting = True
             return
         await drain_node(core, node, decision, findings)
         self.tally = await asyncio.to_thread(_tally, core, self.failing)
@@ -171,7 +180,7 @@ async def drain_node(
             ruling = (await asyncio.to_thread(_tally, core)).authorize(node, cause.code)
             record = await asyncio.to_thread(_intend, core, node, cause, pen) if ruling.allowed else None
         if record is None:
-            await asyncio.to_thread(_denied, core, node, decision, ruling)
+            await asyncio.to_thread(denied, core, node, decision, ruling)
             return Drained(False, f"guard: {ruling.why}")
         await asyncio.to_thread(core.solved, node, "guard_closed", "guard allowed")
         try:
@@ -224,13 +233,14 @@ def many(code: str) -> str:
     return f"many_{code}"[:64]
 
 
-def _denied(core: Core, node: str, decision: Decision, ruling: Ruling) -> None:
+def denied(core: Core, node: str, decision: Decision, ruling: Ruling) -> None:
     """A closed guard is loud: one incident for the fleet where many fail alike, else one for the node."""
     core.count("guard_denied_total")
     code = decision.codes[0]
     if ruling.kind == "correlated":
         core.incident("", many(code), ruling.why, kind="correlated")
-    core.incident(node, "guard_closed", f"{decision.reason}; not drained: {ruling.why}")
+    else:
+        core.incident_of_many(node, "guard_closed", f"{decision.reason}; not drained: {ruling.why}")
     log.info("drain denied node=%s code=%s kind=%s why=%s", node, code, ruling.kind, ruling.why)
 
 

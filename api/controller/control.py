@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 GATHER_SECONDS = 0.2
 LIVE_LIMIT = 4096
 MOVING_SECONDS = 1.0
+PUT_OFF_SECONDS = 1.0
 AFTER_ERROR_SECONDS = 2.0
 
 
@@ -257,11 +258,14 @@ class Controller:
             if not await self.core.spare("", self.tick()):
                 await asyncio.sleep(AFTER_ERROR_SECONDS)
             try:
-                await asyncio.wait_for(self._wake.wait(), self._until_read())
+                await asyncio.wait_for(self._wake.wait(), self._until_look())
             except asyncio.TimeoutError:
                 continue
             await asyncio.sleep(GATHER_SECONDS)
             self._wake.clear()
+
+    def _until_look(self) -> float:
+        return min(self._until_read(), PUT_OFF_SECONDS) if self.core.pace.put_off else self._until_read()
 
     def _until_read(self) -> float:
         return max(0.05, self._read_at + self.core.settings.poll - time.monotonic())

@@ -18,6 +18,7 @@ from api.controller.ground import Ground
 from api.controller.notices import Notices
 from api.controller.operations import OperationBook
 from api.controller.orders import Orders
+from api.controller.pace import Pace
 from api.controller.pen import Pen
 from api.controller.quiet import QuietBook, why_paused
 from api.controller.records import Records
@@ -29,6 +30,7 @@ from checks.judge.policy import Policy, PolicyStep, Rule
 from checks.wire import Finding
 
 log = logging.getLogger(__name__)
+NAMED = 3  # nodes with one and the same trouble of ours that are told apart
 
 
 class Memory(Protocol):
@@ -81,6 +83,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     ``looks_at_once``: how many nodes are asked for a whole look at the same time when a maintenance ends;
     ``look_patience``: how long a node's findings wait for its look before they count as ever.
+
+    ``calls_per_second``: what automatic drains, resumes and permits may ask of slurmctld on average, at first two
+    seconds' worth at once; a drain asks five times. The bulk read an interval comes on top.
     """
 
     cluster: str
@@ -106,6 +111,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     annotate_jobs: bool = False
     looks_at_once: int = 16
     look_patience: float = 600.0
+    calls_per_second: float = 10.0
 
 
 @dataclass(slots=True)
@@ -136,12 +142,14 @@ class Core:
     # Of a drain that is Slurm's own: what is known of it, and its way out.
     slurms_own: Callable[[str], tuple[str, str]] = lambda _: ("", "")
     notices: Notices = field(init=False)
+    pace: Pace = field(init=False)
     ground: Ground = field(init=False)
     wave: Wave = field(init=False)
 
     def __post_init__(self) -> None:
         self.ground = Ground(self.cluster, self.store, self.view)
         self.notices = Notices(self._opened, self._closed)
+        self.pace = Pace(max(0.1, self.settings.calls_per_second))
 
     async def pen(self) -> Pen:
         """Take the right to change Slurm once, before the intent is written down; Fenced where another leads."""
@@ -193,6 +201,11 @@ class Core:
     def incident(self, node: str, code: str, message: str, *, kind: str = "controller") -> None:
         """Open, or keep open, a problem that people must see."""
         self.notices.say(node, code, message, kind=kind)
+
+    def incident_of_many(self, node: str, code: str, message: str) -> None:
+        """Open a problem of one node among perhaps many: the first few by name, all others as one of the cluster."""
+        if not self.notices.say_one_of(node, code, message, NAMED):
+            self.incident("", code, f"more than {NAMED} nodes, such as {node}: {message}")
 
     def solved(self, node: str, code: str, why: str) -> None:
         """Close such a problem."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class Notices:
         self._open = open_
         self._close = close
         self._said: dict[Key, _Said] = {}
+        self._counting = threading.Lock()
 
     def remember(self, incidents: Collection[IncidentView]) -> None:
         """Take over what an earlier process had said and not ended."""
@@ -44,6 +46,14 @@ class Notices:
         """What is said of this problem, empty when it is not open."""
         said = self._said.get((node, code))
         return said.text if said is not None else ""
+
+    def say_one_of(self, node: str, code: str, text: str, most: int) -> bool:
+        """Open one node's problem unless ``most`` other nodes have the same one open already; whether it is open."""
+        with self._counting:
+            there = (node, code) in self._said or sum(c == code and n != "" for n, c in [*self._said]) < most
+            if there:
+                self.say(node, code, text)
+        return there
 
     def say(self, node: str, code: str, text: str, *, kind: str = "controller") -> None:
         """Open a problem, or refresh it where it has not been said lately."""

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
 import msgspec
 
-from api.controller.automatic import Drained, context_of, drain_node, timed
+from api.controller.automatic import Drained, context_of, denied, drain_node, timed
 from api.controller.belief import believed
 from api.controller.core import Core
+from api.controller.fleet import fleet
 from api.controller.leases import Leases
+from api.controller.pace import DRAIN, JOB
 from api.controller.records import DrainRecord, NewPermit
 from api.controller.words import without_accepted
 from api.store.keep import Malformed, in_bounds
 from checks.judge.decide import decide
+from checks.judge.guard import Tally
 from checks.wire import Decision, JobAttempt, PermitAnswer, PermitRequest, Report
 from slurm.errors import SlurmError
 
 log = logging.getLogger(__name__)
 JOB_SECONDS = 1.0
 REPEAT_SECONDS = 600.0
+TALLY_SECONDS = 1.0
 Key = tuple[str, str]
 
 
@@ -50,6 +55,9 @@ class Permits:
         self._leases = leases
         self._asked: dict[Key, Asked] = {}
         self.late: dict[str, Late] = {}
+        self._counting = asyncio.Lock()
+        self._tally: Tally | None = None
+        self._tally_at = float("-inf")
 
     async def permit(self, request: PermitRequest) -> PermitAnswer:
         """Judge the findings again, ask the guard, drain, and grant; every other way out is a denial with its why."""
@@ -105,6 +113,14 @@ class Permits:
         left = without_accepted(core.words, request.node, request.findings, core.clock())
         risk = core.risk(request.node) if len(left) < len(request.findings) else ""
         request = msgspec.structs.replace(request, findings=left)
+        decision = self._judged(request, None)
+        if decision.wanted == "refuse" and (shut := await self._guard_closed(request.node, decision)):
+            return shut
+        if not await core.pace.turn(JOB + DRAIN, lambda: not asked.given_up):
+            return Drained(False, "too many asked at once")
+        if decision.wanted == "refuse" and (shut := await self._guard_closed(request.node, decision)):
+            core.pace.give(JOB + DRAIN)
+            return shut
         decision = await self._decide(request)
         if decision.wanted != "refuse" and risk:
             return Drained(False, risk)
@@ -116,6 +132,19 @@ class Permits:
             core, request.node, decision, request.findings, job=request.job, wanted=lambda: not asked.given_up
         )
 
+    async def _guard_closed(self, node: str, decision: Decision) -> Drained | None:
+        """What the guard says before Slurm is asked about the job: a thousand denials cost slurmctld nothing."""
+        core = self._core
+        async with self._counting:
+            if self._tally is None or time.monotonic() - self._tally_at > TALLY_SECONDS:
+                self._tally = Tally(await asyncio.to_thread(fleet, core), core.guard)
+                self._tally_at = time.monotonic()
+        ruling = self._tally.authorize(node, decision.codes[0])
+        if ruling.allowed:
+            return None
+        await asyncio.to_thread(denied, core, node, decision, ruling)
+        return Drained(False, f"guard: {ruling.why}")
+
     async def _decide(self, request: PermitRequest) -> Decision:
         requeue: bool | None = None
         try:
@@ -125,6 +154,9 @@ class Permits:
             requeue = job.requeue if job is not None else None
         except (SlurmError, TimeoutError) as error:
             log.warning("job not read job=%s why=%s", request.job.job_id, error)
+        return self._judged(request, requeue)
+
+    def _judged(self, request: PermitRequest, requeue: bool | None) -> Decision:
         context = context_of(self._core, request.findings, "prolog", self._core.clock(), request.node)
         return decide(timed(request.findings), self._core.policy, replace(context, job=request.job, requeue=requeue))
 
@@ -185,7 +217,7 @@ class Permits:
             await asyncio.to_thread(core.solved, request.node, "permit_denied", "permit granted")
         else:
             text = f"job admitted on a faulty node: {request.decision.reason}; no permit: {why}"
-            await asyncio.to_thread(core.incident, request.node, "permit_denied", text)
+            await asyncio.to_thread(core.incident_of_many, request.node, "permit_denied", text)
         log.warning("permit node=%s job=%s granted=%s why=%s", request.node, request.job.key, granted, why)
         return PermitAnswer(granted=granted, permit=permit, drained=granted, why=why)
 

@@ -12,6 +12,7 @@ from api.controller.clean import not_clean
 from api.controller.core import Core
 from api.controller.identity import look
 from api.controller.orders import new_order
+from api.controller.pace import DRAIN
 from api.controller.probation import probation_of
 from api.controller.records import DrainRecord, DrainState, Said
 from api.store.views import ReportView
@@ -129,6 +130,8 @@ async def give_back(core: Core, record: DrainRecord, why: str, *, actor: str, ve
 
     That it is about to happen is written down first: a node that is in service after a crash was given back by us.
     """
+    if actor == "controller":
+        await core.pace.turn(DRAIN)
     async with core.node_locks[record.node]:
         pen = await core.pen()
         rounds = max(1, record.rounds) if verified else 0

@@ -141,7 +141,7 @@ def test_an_incident_of_the_guard_ends_with_its_fault(tmp_path: Path) -> None:
         for i in range(1, 31):
             b.report(f"n{i}", b.lost())
         asyncio.run(b.tick())
-        assert {("", "many_gpu_lost"), ("n1", "guard_closed")} <= b.incidents()
+        assert ("", "many_gpu_lost") in b.incidents() and ("n1", "guard_closed") not in b.incidents()
         for i in range(1, 31):
             b.report(f"n{i}", b.fine())
         asyncio.run(b.tick())
