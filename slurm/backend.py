@@ -9,6 +9,7 @@ from slurm.config import SlurmLimits
 from slurm.job import JobState
 from slurm.reservation import Reservation, Reserved
 from slurm.state import NodeState
+from slurm.topology import Topology
 
 Field = Literal["comment", "extra"]
 """The texts that Slurm keeps with a node for other people."""
@@ -91,6 +92,10 @@ class Backend(Protocol):
 
     def limits(self) -> SlurmLimits:
         """Return the limits of the running slurmctld."""
+        ...
+
+    def topology(self) -> Topology:
+        """Return which nodes share a switch or a block; without any topology it is empty."""
         ...
 
     def ping(self) -> bool:

@@ -21,9 +21,10 @@ from slurm.nodes import nodes_from_json, nodes_from_text
 from slurm.reservation import Reservation, Reserved, checked_reservation, reservations_from_text
 from slurm.run import SAFE_PATH, TIMEOUT, Ended, Run, run_command
 from slurm.state import NodeState
-from slurm.topology import Topology, parse_topology
+from slurm.topology import Topology, merged, parse_topology, partition_topologies
 
 JSON_NODES = (23, 2, 0)  # scontrol show node --json
+MANY_TOPOLOGIES = (25, 5, 0)  # topology.yaml
 JSON_SINFO = (21, 8, 0)  # sinfo --json, one entry a node until 22.05
 
 
@@ -161,8 +162,12 @@ class Commands:
         return parse_limits(self._text("scontrol", "show", "config"))
 
     def topology(self) -> Topology:
-        """Return which nodes share a switch or a block."""
-        return parse_topology(self._text("scontrol", "show", "topology"))
+        """Return which nodes share a switch or a block, in the cluster's topology and in those of its partitions."""
+        found = [parse_topology(self._text("scontrol", "show", "topology"))]
+        if self.version() >= MANY_TOPOLOGIES:
+            names = partition_topologies(self._text("scontrol", "--all", "show", "partition"))
+            found += [parse_topology(self._text("scontrol", "show", "topology", name)) for name in names]
+        return merged(found)
 
     def ping(self) -> bool:
         """Return whether any slurmctld, primary or backup, answers."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from api.controller.slurm_view import SlurmView
 from api.store.views import NodeRow
@@ -16,11 +16,6 @@ from slurm.topology import Topology
 log = logging.getLogger(__name__)
 TOPOLOGY_SECONDS = 600.0
 DRIVER_SECONDS = 60.0
-
-
-@runtime_checkable
-class _Knows(Protocol):
-    def topology(self) -> Topology: ...
 
 
 class _Rows(Protocol):
@@ -43,7 +38,7 @@ class Ground:
             self._drivers_at = now
             rows = await asyncio.to_thread(self._store.node_rows)
             self.drivers = {r.node: r.facts.driver for r in rows if r.cluster == self._cluster and r.facts}
-        if now - self._topology_at >= TOPOLOGY_SECONDS and isinstance(self._view.backend, _Knows):
+        if now - self._topology_at >= TOPOLOGY_SECONDS:
             self._topology_at = now
             try:
                 self.topology = await self._view.call(self._view.backend.topology)

@@ -17,6 +17,7 @@ from slurm.pyslurm.process import Worker
 from slurm.reservation import Reservation, Reserved
 from slurm.run import SAFE_PATH, TIMEOUT
 from slurm.state import NodeState, Reason
+from slurm.topology import Topology
 from slurm.words import state_text
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -124,6 +125,10 @@ class PySlurm:
     def limits(self) -> SlurmLimits:
         """Return the limits of the running slurmctld."""
         return self._beside.limits()
+
+    def topology(self) -> Topology:
+        """Return which nodes share a switch or a block; without any topology it is empty."""
+        return self._beside.topology()
 
     def ping(self) -> bool:
         """Return whether any slurmctld, primary or backup, answers."""

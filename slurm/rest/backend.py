@@ -30,6 +30,7 @@ from slurm.rest.door import MAX_BODY, Answer, Door, parse_address
 from slurm.rest.token import TokenSource, checked_user, expired, subject
 from slurm.rest.versions import APIS, V43, Api, named
 from slurm.state import NodeState
+from slurm.topology import Topology
 
 # Seconds for one question: look-up, connection and answer together. Without slurmctld slurmrestd gives up after 9
 # (22.05, 24.11) or 10 (26.05), and what it then says is better than a time-out of ours.
@@ -212,6 +213,10 @@ class Rest:
             return self._beside.limits()
         except NoCommand:
             return told
+
+    def topology(self) -> Topology:
+        """Return which nodes share a switch or a block, as who stands beside says: no API of slurmrestd does."""
+        return self._other("tell the topology").topology()
 
     def ping(self) -> bool:
         """Return whether any slurmctld, primary or backup, answers."""

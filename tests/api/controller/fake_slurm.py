@@ -27,6 +27,7 @@ from slurm.errors import Exists, InvalidTransition, NotFound, SlurmError, Unreac
 from slurm.job import JobState
 from slurm.reservation import Reservation, Reserved
 from slurm.state import NodeState, Reason
+from slurm.topology import Topology
 
 POLICY_TEXT = """
 version = "test"
@@ -176,6 +177,10 @@ class FakeSlurm:
     def limits(self) -> SlurmLimits:
         self._raise()
         return SlurmLimits(prolog_flags=frozenset({"alloc"}), booted=self.booted)
+
+    def topology(self) -> Topology:
+        self._raise()
+        return Topology()
 
     def ping(self) -> bool:
         return self.error is None

@@ -71,7 +71,7 @@ def test_a_switch_has_its_ceiling(tmp_path: Path) -> None:
     limits = GuardLimits(drained_least=9, hourly_least=9, alike_least=9, group_least=1)
     with bench(tmp_path, count=8, guard=limits) as b:
         text = "SwitchName=s0 Level=0 Nodes=n[1-2]\nSwitchName=s1 Level=0 Nodes=n[3-8]\n"
-        b.slurm.topology = lambda: parse_topology(text)  # type: ignore[attr-defined]
+        b.slurm.topology = lambda: parse_topology(text)  # type: ignore[method-assign]
         for node in ("n1", "n2"):
             b.report(node, b.lost())
         asyncio.run(b.tick())
@@ -85,7 +85,7 @@ def test_a_topology_that_is_not_told_changes_nothing(tmp_path: Path) -> None:
         def fail() -> Topology:
             raise Unreachable("slurm_load_topo error")
 
-        b.slurm.topology = fail  # type: ignore[attr-defined]
+        b.slurm.topology = fail  # type: ignore[method-assign]
         b.report("n2", b.lost())
         asyncio.run(b.tick())
         assert b.slurm.table["n2"].out_of_service
