@@ -11,8 +11,12 @@ from functools import partial
 
 from api.controller.belief import again, believed
 from api.controller.core import NAMED, Core
+<<<<<<< HEAD
 from api.controller.drain_record import NEVER_TAKEN
 from api.controller.fleet import fleet
+=======
+from api.controller.fleet import fleet, ruled
+>>>>>>> ede3e99 (benchmarks: have a thousand nodes fail at once, and count what slurmctld is asked)
 from api.controller.identity import gpus_of
 from api.controller.opening import watch
 from api.controller.pace import DRAIN
@@ -115,12 +119,16 @@ def _about_faults(key: tuple[str, str], kind: str) -> bool:
 
 @dataclass(slots=True)
 class Look:
-    """One round over the failing nodes; ``tally`` spares a count of the fleet for each that is denied anyway."""
+    """One round over the failing nodes; ``tally`` spares a count of the fleet for each that is denied anyway.
+
+    ``correlated``: codes that too many nodes show in this round, which is so for each of them.
+    """
 
     core: Core
     failing: Mapping[str, tuple[Finding, ...]]
     tally: Tally
     denied: set[tuple[str, str]] = field(default_factory=set)
+    correlated: set[str] = field(default_factory=set)
     waiting: bool = False
 
     async def at(self, node: str) -> None:
@@ -129,12 +137,21 @@ class Look:
         decision = judge_now(core, of_this_boot(core, node, self.failing[node]), core.clock(), node)
         if decision.wanted != "drain":
             return
+        if decision.codes[0] in self.correlated:
+            core.count("guard_denied_total")
+            if core.notices.said(node, "resumed_while_faulty"):
+                self.denied.add((node, "resumed_while_faulty"))
+            return
         if await asyncio.to_thread(believed, core, node, decision):
             self.denied.add((node, "resumed_while_faulty"))
             return
-        ruling = self.tally.authorize(node, decision.codes[0])
+        ruling = ruled(core, self.tally, node, decision.codes[0])
         if not ruling.allowed:
-            self.denied.add(("", many(decision.codes[0])) if ruling.kind == "correlated" else (node, "guard_closed"))
+            if ruling.kind == "correlated":
+                self.correlated.add(decision.codes[0])
+                self.denied.add(("", many(decision.codes[0])))
+            else:
+                self.denied.add((node, "guard_closed"))
             await asyncio.to_thread(denied, core, node, decision, ruling)
             return
         findings = await asyncio.to_thread(core.store.current_findings, core.cluster, node)
@@ -177,8 +194,13 @@ async def drain_node(
                 return Drained(False, paused)
             if not wanted():
                 return Drained(False, "the answer was due before the drain began")
+<<<<<<< HEAD
             ruling = (await asyncio.to_thread(_tally, core)).authorize(node, cause.code)
             record = await asyncio.to_thread(_intend, core, node, cause, pen) if ruling.allowed else None
+=======
+            ruling = ruled(core, await asyncio.to_thread(_tally, core), node, cause.code)
+            record = await asyncio.to_thread(_intend, core, node, cause) if ruling.allowed else None
+>>>>>>> ede3e99 (benchmarks: have a thousand nodes fail at once, and count what slurmctld is asked)
         if record is None:
             await asyncio.to_thread(denied, core, node, decision, ruling)
             return Drained(False, f"guard: {ruling.why}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from api.controller.core import Core
-from checks.judge.guard import Fleet, NodeView
+from checks.judge.guard import Fleet, NodeView, Ruling, Tally
 from checks.wire import Finding
 from slurm.reason import Owner, owner_of
 from slurm.state import NodeState
@@ -38,6 +38,24 @@ def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) 
         block_size=core.ground.topology.block_size,
         overridden=frozenset(o.code for o in core.words.overrides(now)),
     )
+
+
+def ruled(core: Core, tally: Tally, node: str, code: str) -> Ruling:
+    """The guard's answer, which does not forget at once: what many nodes showed a moment ago is still no hardware.
+
+    Where a roll-out is taken back node by node, the last few that show it are no different from the first.
+    """
+    ruling, now = tally.authorize(node, code), core.clock()
+    if ruling.kind == "correlated":
+        core.correlated[code] = now
+    seen = core.correlated.get(code)
+    if not ruling.allowed or seen is None or {code, ""} & {o.code for o in core.words.overrides(now)}:
+        return ruling
+    age = (now - seen).total_seconds()
+    if age >= core.guard.alike_seconds:
+        del core.correlated[code]
+        return ruling
+    return Ruling(False, "correlated", f"too many nodes showed {code} {age / 60:.0f} min ago for it to be hardware")
 
 
 def serves(state: NodeState) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 from api.controller.automatic import Drained, context_of, denied, drain_node, timed
 from api.controller.belief import believed
 from api.controller.core import Core
-from api.controller.fleet import fleet
+from api.controller.fleet import fleet, ruled
 from api.controller.leases import Leases
 from api.controller.pace import DRAIN, JOB
 from api.controller.records import DrainRecord, NewPermit
@@ -139,7 +139,7 @@ class Permits:
             if self._tally is None or time.monotonic() - self._tally_at > TALLY_SECONDS:
                 self._tally = Tally(await asyncio.to_thread(fleet, core), core.guard)
                 self._tally_at = time.monotonic()
-        ruling = self._tally.authorize(node, decision.codes[0])
+        ruling = ruled(core, self._tally, node, decision.codes[0])
         if ruling.allowed:
             return None
         await asyncio.to_thread(denied, core, node, decision, ruling)

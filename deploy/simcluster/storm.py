@@ -7,6 +7,7 @@ machine: a real slurmd each (about 1.2 MB), a real slurmctld, whose own statisti
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,6 +102,21 @@ class Storm:
             parts = [self.names[at::DRIVERS] for at in range(DRIVERS)]
             return [answer for answers in threads.map(some, parts) for answer in answers]
 
+    def break_out(self, finding: Fault, seconds: float) -> tuple[Cost, int]:
+        """Every node reports a fault, its prolog asks for a permit, and it reports again; the cost and the permits."""
+        granted: list[int] = []
+
+        def agents() -> None:
+            self.report(finding)
+            granted.append(self.ask(finding))
+            self.report(finding)
+
+        driver = threading.Thread(target=agents)
+        driver.start()
+        cost = self.watch(seconds)
+        driver.join()
+        return cost, granted[0]
+
     # -- what came of it
 
     def watch(self, seconds: float) -> Cost:
@@ -126,13 +142,12 @@ class Storm:
     def incidents(self) -> Counter[str]:
         """Open problems that the controller speaks of, by code; what single checks found is not among them."""
         found: Counter[str] = Counter()
-        before: int | None = None
+        cursor: str | None = None
         while True:
-            listed = self.cluster.get("incidents", open=True, limit=500, before=before)
-            items = listed.get("items", []) if isinstance(listed, dict) else []
-            found.update(item["code"] for item in items if item["kind"] in ("controller", "correlated"))
-            before = listed.get("next") if isinstance(listed, dict) else None
-            if not items or not before:
+            listed = self.cluster.get("incidents", open=True, limit=500, cursor=cursor)
+            assert isinstance(listed, dict)
+            found.update(item["code"] for item in listed["items"] if item["kind"] in ("controller", "correlated"))
+            if (cursor := listed["next"]) is None:
                 return found
 
 

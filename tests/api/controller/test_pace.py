@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 from api.controller.core import NAMED
@@ -84,12 +85,16 @@ def test_many_drains_are_spread_over_rounds(tmp_path: Path) -> None:
         slurm = counted(b)
         for name in slurm.table:
             b.report(name, b.lost())
+        now = [b.core.pace._at]
+        b.core.pace._clock = lambda: now[0]
         asyncio.run(b.tick())
-        first = len(slurm.writes)
-        assert 1 <= first <= 10.0 * BURST_SECONDS / DRAIN + 4
+        assert len(slurm.writes) == 10.0 * BURST_SECONDS / DRAIN
         assert b.core.pace.put_off
-        b.core.pace._left = 1e9
+        now[0] += 1.0
+        asyncio.run(b.tick())
+        assert len(slurm.writes) == 10.0 * (BURST_SECONDS + 1.0) / DRAIN
         b.core.pace._most = 1e9
+        now[0] += 1e6
         asyncio.run(b.tick())
         assert len(slurm.writes) == MANY
         assert not b.core.pace.put_off
@@ -127,6 +132,24 @@ def test_the_first_of_many_are_named_and_the_others_are_one(tmp_path: Path) -> N
             b.report(name, b.fine())
         asyncio.run(b.tick())
         assert "guard_closed" not in {code for _, code in b.incidents()}
+
+
+def test_the_last_of_a_rollout_that_is_taken_back_are_no_hardware(tmp_path: Path) -> None:
+    """Seen in a storm of 64: the few nodes that were mended last were drained, since few showed the fault by then."""
+    with bench(tmp_path, count=MANY) as b:
+        for name in b.slurm.table:
+            b.report(name, b.lost())
+        asyncio.run(b.tick())
+        for name in list(b.slurm.table)[2:]:
+            b.report(name, b.fine())
+        asyncio.run(b.tick())
+        assert b.slurm.writes == []
+        assert ("", "many_gpu_lost") in b.incidents()
+        b.offset = timedelta(seconds=b.core.guard.alike_seconds + 1)
+        for name in list(b.slurm.table)[:2]:
+            b.report(name, b.lost())
+        asyncio.run(b.tick())
+        assert [name for _, name, _ in b.slurm.writes] == ["n1", "n2"]
 
 
 def test_many_that_fail_alike_are_one_incident(tmp_path: Path) -> None:
