@@ -11,12 +11,8 @@ from functools import partial
 
 from api.controller.belief import again, believed
 from api.controller.core import NAMED, Core
-<<<<<<< HEAD
 from api.controller.drain_record import NEVER_TAKEN
-from api.controller.fleet import fleet
-=======
 from api.controller.fleet import fleet, ruled
->>>>>>> ede3e99 (benchmarks: have a thousand nodes fail at once, and count what slurmctld is asked)
 from api.controller.identity import gpus_of
 from api.controller.opening import watch
 from api.controller.pace import DRAIN
@@ -194,13 +190,8 @@ async def drain_node(
                 return Drained(False, paused)
             if not wanted():
                 return Drained(False, "the answer was due before the drain began")
-<<<<<<< HEAD
-            ruling = (await asyncio.to_thread(_tally, core)).authorize(node, cause.code)
-            record = await asyncio.to_thread(_intend, core, node, cause, pen) if ruling.allowed else None
-=======
             ruling = ruled(core, await asyncio.to_thread(_tally, core), node, cause.code)
-            record = await asyncio.to_thread(_intend, core, node, cause) if ruling.allowed else None
->>>>>>> ede3e99 (benchmarks: have a thousand nodes fail at once, and count what slurmctld is asked)
+            record = await asyncio.to_thread(_intend, core, node, cause, pen) if ruling.allowed else None
         if record is None:
             await asyncio.to_thread(denied, core, node, decision, ruling)
             return Drained(False, f"guard: {ruling.why}")

@@ -28,12 +28,14 @@ def cluster() -> Iterator[Storm]:
         yield made
 
 
-def test_one_fault_on_every_node_drains_none_and_is_one_incident(cluster: Storm) -> None:
+def test_one_fault_on_every_node_drains_hardly_any_and_is_one_incident(cluster: Storm) -> None:
     cost, granted = cluster.break_out(alike, SECONDS)
-    assert (granted, cluster.drained()) == (0, [])
-    assert cost.calls["REQUEST_UPDATE_NODE"] == 0 and cost.calls["REQUEST_JOB_INFO_SINGLE"] == 0
+    # The first to report cannot be told from a node that fails alone, and more of them are not drained.
+    alone = GuardLimits().alike(NODES)
+    assert len(cluster.drained()) <= alone
+    assert granted == 0 and cost.calls["REQUEST_JOB_INFO_SINGLE"] == 0
     # Reports by the dozen ask for no question of their own: the bulk read comes once an interval.
-    assert sum(cost.calls.values()) <= 8, cost
+    assert sum(cost.calls.values()) <= 3 * SECONDS + alone * 5, cost
     said = cluster.incidents()
     assert said.pop("many_gpu_lost") == 1
     assert said.pop("permit_denied") <= 4 and sum(said.values()) <= 1, said
@@ -41,11 +43,12 @@ def test_one_fault_on_every_node_drains_none_and_is_one_incident(cluster: Storm)
 
 
 def test_many_faults_drain_what_the_guard_allows_at_a_bounded_rate(cluster: Storm) -> None:
+    before = cluster.drained()
     cost, granted = cluster.break_out(mixed(NODES // 2), SECONDS)
     limits = GuardLimits()
     most = min(limits.drained(NODES), limits.hourly(NODES))
-    drained = cluster.drained()
-    assert 0 < len(drained) <= most and granted <= len(drained)
+    drained = [name for name in cluster.drained() if name not in before]
+    assert len(before) < len(before + drained) <= most and granted <= len(drained)
     # None with the first storm's fault: the nodes that were mended last were as little to blame as the first.
     reasons = [cluster.cluster.lab.node_reason(name) for name in drained]
     assert all(reason.startswith("nodevet: storm_fault_") for reason in reasons), reasons
