@@ -118,15 +118,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 class Core:
     """The shared parts; ``working`` says what is being done to a node by a remedy, so that nobody gives it back.
 
-    <<<<<<< HEAD
-        ``fence`` says whether this server leads; every change of Slurm is made with a ``pen()``. ``lock`` makes the guard's
-        count and the intent that follows one step; ``node_locks`` keep two hands of ours off one node. Who takes both takes
-        the node's first. No call to Slurm is made under ``lock``.
-    =======
-        ``lock`` makes the guard's count and the intent that follows one step; ``node_locks`` keep two hands of ours off
-        one node. Who takes both takes the node's first. No call to Slurm is made under ``lock``. ``correlated``: when a
-        code was last shown by too many nodes to be theirs.
-    >>>>>>> ede3e99 (benchmarks: have a thousand nodes fail at once, and count what slurmctld is asked)
+    ``fence`` says whether this server leads; every change of Slurm is made with a ``pen()``. ``lock`` makes the guard's
+    count and the intent that follows one step; ``node_locks`` keep two hands of ours off one node. Who takes both takes
+    the node's first. No call to Slurm is made under ``lock``. ``correlated``: when a code was last shown by too many
+    nodes to be theirs.
     """
 
     settings: ControllerSettings
