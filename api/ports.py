@@ -225,6 +225,10 @@ class ControllerPort(Mends, Protocol):
         """Leases to hand to a node in a heartbeat's reply (on the loop)."""
         ...
 
+    def holds(self, cluster: str, node: str, permits: tuple[str, ...]) -> None:
+        """A node says which leases it could use now (on the loop)."""
+        ...
+
     def limits(self) -> Limits:
         """The running Slurm's limits as last read."""
         ...

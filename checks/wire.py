@@ -204,7 +204,7 @@ class Remedied(msgspec.Struct, frozen=True, kw_only=True):
 class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's long poll and heartbeat in one. POST /api/v1/poll.
 
-    ``remedies``: what this agent's own configuration lets the service ask for; ``remedied``: what became of it.
+    ``remedies``: what this agent's own configuration lets the service ask for; ``remedied``: what became of it; ``leases``: usable ones.
     """
 
     cluster: str
@@ -216,6 +216,7 @@ class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     done_orders: tuple[str, ...] = ()
     wedged_lanes: tuple[str, ...] = ()
     outbox_waiting: int = 0
+    leases: tuple[str, ...] | None = None
     wait: float = 30.0
     protocol: int = PROTOCOL
     remedies: tuple[str, ...] = ()

@@ -1,65 +1,37 @@
 """No reason that is not ours is ever written over, and no node is resumed whose present reason is not ours.
 
-Slurm has no compare-and-set. Every change here reads, lets the caller store what was read, reads again if that took
-too long, writes at once, and reads back. What remains is the time between Slurm's answer and its next request,
-reported in each `Outcome`; a writer who falls into it is seen when the text that is read back is not ours.
+Every change here reads, lets the caller store what was read, reads again if that took too long, writes at once, and
+reads back (`slurm.change`).
 """
 
 from __future__ import annotations
 
-import enum
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from slurm.backend import Backend
-from slurm.errors import InvalidTransition, SlurmError
+from slurm.change import Fence, Outcome, Result, Stop, Store, change
 from slurm.reason import Owner, needs_repair, owner_of, parse
 from slurm.state import NodeState, Reason
 
-MAX_GAP = 0.05  # seconds between what was read and the write
+__all__ = [
+    "Fence",
+    "OurRecord",
+    "Outcome",
+    "Result",
+    "Store",
+    "drain_if_free",
+    "kill_failed",
+    "renew_reason",
+    "replace_prolog_error",
+    "resume_if_ours",
+    "resume_kill_failed",
+    "stands",
+]
 PROLOG_ERROR = "Prolog error"
 KILL_FAILED = "Kill task failed"
 SLURM_USERS = frozenset({"slurm", "root"})
-
-Store = Callable[[NodeState], object]
-# Raises where the caller may not write any more; asked right before the write, its error is passed on.
-Fence = Callable[[], object]
-
-
-class Result(enum.Enum):
-    """What became of a wish to change a node."""
-
-    WRITTEN = "written"
-    ALREADY_OURS = "already-ours"
-    IN_SERVICE = "in-service"
-    KEPT = "kept"
-    HANDS_OFF = "hands-off"
-    LOST_RACE = "lost-race"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of it, what stood there before and after, and how long the race was open, in milliseconds.
-
-    `gap_ms` runs from the answer that was judged to the write's start, `window_ms` from the question to the write's
-    end: somebody else's change can only have been missed within the latter.
-    """
-
-    result: Result
-    detail: str = ""
-    owner: Owner | None = None
-    before: NodeState | None = None
-    after: NodeState | None = None
-    gap_ms: float | None = None
-    window_ms: float | None = None
-
-    @property
-    def unsure(self) -> bool:
-        """Whether a write was tried and nobody knows what became of it."""
-        return self.result is Result.FAILED and self.window_ms is not None and self.after is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +40,6 @@ class OurRecord:
 
     text: str
     before: str = ""
-
-
-class _Stop(Exception):
-    """The node's present state forbids the change."""
-
-    def __init__(self, result: Result, detail: str) -> None:
-        super().__init__(detail)
-        self.result = result
 
 
 def drain_if_free(
@@ -91,13 +55,13 @@ def drain_if_free(
     def judge(state: NodeState) -> None:
         owner = owner_of(state)
         if owner is Owner.OURS_AUTOMATIC and not by_person:
-            raise _Stop(Result.ALREADY_OURS, f"node {name} is drained by us already: {_reason(state)}")
+            raise Stop(Result.ALREADY_OURS, f"node {name} is drained by us already: {_reason(state)}")
         if owner not in (None, Owner.OURS_AUTOMATIC):
-            raise _Stop(Result.KEPT, _kept(name, state, owner))
+            raise Stop(Result.KEPT, _kept(name, state, owner))
         if state.hands_off:
-            raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+            raise Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
 
-    return _change(backend, name, judge, lambda: backend.drain(name, reason), _stored(reason), store, fence)
+    return change(backend, name, judge, lambda: backend.drain(name, reason), _stored(reason), store, fence)
 
 
 def replace_prolog_error(
@@ -117,18 +81,18 @@ def replace_prolog_error(
     def judge(state: NodeState) -> None:
         owner = owner_of(state)
         if owner is None:
-            raise _Stop(Result.IN_SERVICE, f"node {name} is in service")
+            raise Stop(Result.IN_SERVICE, f"node {name} is in service")
         if owner is Owner.OURS_AUTOMATIC:
-            raise _Stop(Result.ALREADY_OURS, f"node {name} is drained by us already: {_reason(state)}")
+            raise Stop(Result.ALREADY_OURS, f"node {name} is drained by us already: {_reason(state)}")
         if _reason(state) != PROLOG_ERROR:
-            raise _Stop(Result.KEPT, _kept(name, state, owner))
+            raise Stop(Result.KEPT, _kept(name, state, owner))
         if not we_refused:
-            raise _Stop(Result.KEPT, f"node {name}: {PROLOG_ERROR}, and no refusal of ours is on record")
+            raise Stop(Result.KEPT, f"node {name}: {PROLOG_ERROR}, and no refusal of ours is on record")
         if state.hands_off:
-            raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+            raise Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
 
     # The reason alone: a node that an administrator resumes in this moment must not be drained again.
-    return _change(backend, name, judge, lambda: backend.set_reason(name, reason), _stored(reason), store, fence)
+    return change(backend, name, judge, lambda: backend.set_reason(name, reason), _stored(reason), store, fence)
 
 
 def renew_reason(
@@ -139,16 +103,16 @@ def renew_reason(
     def judge(state: NodeState) -> None:
         owner = owner_of(state)
         if owner is None:
-            raise _Stop(Result.IN_SERVICE, f"node {name} is in service")
+            raise Stop(Result.IN_SERVICE, f"node {name} is in service")
         if _reason(state) == record.text:
-            raise _Stop(Result.ALREADY_OURS, f"node {name} shows the new reason already")
+            raise Stop(Result.ALREADY_OURS, f"node {name} shows the new reason already")
         if not record.before or not _same(_reason(state), record.before):
-            raise _Stop(Result.KEPT, _kept(name, state, owner))
+            raise Stop(Result.KEPT, _kept(name, state, owner))
         if state.hands_off:
-            raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+            raise Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
 
     write = partial(backend.set_reason, name, record.text)
-    return _change(backend, name, judge, write, _stored(record.text), store, fence)
+    return change(backend, name, judge, write, _stored(record.text), store, fence)
 
 
 def resume_kill_failed(
@@ -161,21 +125,21 @@ def resume_kill_failed(
 
     def judge(state: NodeState) -> None:
         if not state.out_of_service:
-            raise _Stop(Result.IN_SERVICE, f"node {name} is in service")
+            raise Stop(Result.IN_SERVICE, f"node {name} is in service")
         if not kill_failed(state) or state.reason != seen:
-            raise _Stop(Result.KEPT, _kept(name, state, owner_of(state) or Owner.OTHER))
+            raise Stop(Result.KEPT, _kept(name, state, owner_of(state) or Owner.OTHER))
         if state.hands_off:
-            raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+            raise Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
         if not state.drained or not state.responding:
-            raise _Stop(Result.HANDS_OFF, f"node {name} is {state}: not drained to the end")
+            raise Stop(Result.HANDS_OFF, f"node {name} is {state}: not drained to the end")
 
-    def given_back(state: NodeState) -> _Stop | None:
+    def given_back(state: NodeState) -> Stop | None:
         if not state.out_of_service:
             return None
         lost = Result.FAILED if state.reason == seen else Result.LOST_RACE
-        return _Stop(lost, f"node {name} is {state} after the resume: {_reason(state)!r}")
+        return Stop(lost, f"node {name} is {state} after the resume: {_reason(state)!r}")
 
-    return _change(backend, name, judge, lambda: backend.resume(name), given_back, store, fence)
+    return change(backend, name, judge, lambda: backend.resume(name), given_back, store, fence)
 
 
 def kill_failed(state: NodeState) -> bool:
@@ -201,103 +165,33 @@ def resume_if_ours(
     def judge(state: NodeState) -> None:
         owner = owner_of(state)
         if owner is None:
-            raise _Stop(Result.IN_SERVICE, f"node {name} is in service")
+            raise Stop(Result.IN_SERVICE, f"node {name} is in service")
         if owner is not Owner.OURS_AUTOMATIC and not (by_person and owner is Owner.PERSON_THROUGH_US):
-            raise _Stop(Result.KEPT, _kept(name, state, owner))
+            raise Stop(Result.KEPT, _kept(name, state, owner))
         if not stands(_reason(state), record):
-            raise _Stop(Result.KEPT, f"node {name}: reason {_reason(state)!r} is not the one on record")
+            raise Stop(Result.KEPT, f"node {name}: reason {_reason(state)!r} is not the one on record")
         if state.hands_off:
-            raise _Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+            raise Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
 
-    def given_back(state: NodeState) -> _Stop | None:
+    def given_back(state: NodeState) -> Stop | None:
         if not state.out_of_service:
             return None
         if stands(_reason(state), record):
-            return _Stop(Result.FAILED, f"node {name} is still {state} after the resume")
-        return _Stop(Result.LOST_RACE, f"node {name} was taken out of service again: {_reason(state)!r}")
+            return Stop(Result.FAILED, f"node {name} is still {state} after the resume")
+        return Stop(Result.LOST_RACE, f"node {name} was taken out of service again: {_reason(state)!r}")
 
-    return _change(backend, name, judge, lambda: backend.resume(name), given_back, store, fence)
-
-
-def _change(
-    backend: Backend,
-    name: str,
-    judge: Callable[[NodeState], None],
-    write: Callable[[], None],
-    verify: Callable[[NodeState], _Stop | None],
-    store: Store | None,
-    fence: Fence | None,
-) -> Outcome:
-    outcome = Outcome(Result.FAILED)
-    try:
-        asked, answered, state = _read(backend, name)
-        judge(state)
-        if store is not None:
-            store(state)
-            if time.monotonic() - answered > MAX_GAP:
-                asked, answered, state = _read(backend, name)
-                judge(state)
-        outcome = replace(outcome, before=state, owner=owner_of(state), gap_ms=_ms(answered))
-        if fence is not None:
-            fence()
-        error = _attempt(write)
-        outcome = replace(outcome, window_ms=_ms(asked))
-    except _Stop as stop:
-        return replace(outcome, result=stop.result, detail=str(stop), before=state, owner=owner_of(state))
-    except SlurmError as failure:
-        return replace(outcome, detail=str(failure))
-    return _read_back(backend, name, outcome, error, verify)
+    return change(backend, name, judge, lambda: backend.resume(name), given_back, store, fence)
 
 
-def _attempt(write: Callable[[], None]) -> SlurmError | None:
-    try:
-        write()
-    except SlurmError as error:
-        return error
-    return None
-
-
-def _read_back(
-    backend: Backend,
-    name: str,
-    outcome: Outcome,
-    error: SlurmError | None,
-    verify: Callable[[NodeState], _Stop | None],
-) -> Outcome:
-    """Say what stands there now: a write that timed out may have been done, one that was accepted may be lost."""
-    try:
-        after = backend.node(name)
-    except SlurmError as failure:
-        return replace(outcome, detail=f"not read back: {failure}" if error is None else str(error))
-    stop = verify(after)
-    if stop is None:
-        # Slurm refused because the node was in service already: somebody else was quicker.
-        result = Result.IN_SERVICE if isinstance(error, InvalidTransition) else Result.WRITTEN
-        return replace(outcome, result=result, after=after)
-    if error is not None:
-        return replace(outcome, detail=str(error), after=after)
-    return replace(outcome, result=stop.result, detail=str(stop), after=after)
-
-
-def _stored(reason: str) -> Callable[[NodeState], _Stop | None]:
-    def verify(state: NodeState) -> _Stop | None:
+def _stored(reason: str) -> Callable[[NodeState], Stop | None]:
+    def verify(state: NodeState) -> Stop | None:
         if not state.out_of_service:
-            return _Stop(Result.LOST_RACE, f"node {state.name} is {state} right after the drain")
+            return Stop(Result.LOST_RACE, f"node {state.name} is {state} right after the drain")
         if _reason(state) != reason:
-            return _Stop(Result.LOST_RACE, f"node {state.name}: reason {_reason(state)!r} was read back, not ours")
+            return Stop(Result.LOST_RACE, f"node {state.name}: reason {_reason(state)!r} was read back, not ours")
         return None
 
     return verify
-
-
-def _read(backend: Backend, name: str) -> tuple[float, float, NodeState]:
-    asked = time.monotonic()
-    state = backend.node(name)
-    return asked, time.monotonic(), state
-
-
-def _ms(since: float) -> float:
-    return round((time.monotonic() - since) * 1000, 3)
 
 
 def _reason(state: NodeState) -> str:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Literal
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from api.controller import people, rest, risk
 from api.controller.automatic import consider
 from api.controller.core import ControllerSettings, Core, Memory
 from api.controller.desk import Desk
 from api.controller.fates import Fates
-from api.controller.fence import RENEW_SECONDS, Fence
+from api.controller.fence import Fence
 from api.controller.forgotten import Ghosts
 from api.controller.gate import Gates
 from api.controller.graver import follow
+from api.controller.heart import beat
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
 from api.controller.lookouts import Lookouts
@@ -49,12 +47,8 @@ from slurm.errors import SlurmError
 from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
-# Reports come in bursts when a job starts; one look serves all that came within this time.
-GATHER_SECONDS = 0.2
-LIVE_LIMIT = 4096
 MOVING_SECONDS = 1.0
 PUT_OFF_SECONDS = 1.0
-AFTER_ERROR_SECONDS = 2.0
 
 
 class Controller:
@@ -103,10 +97,9 @@ class Controller:
         self.ghosts = Ghosts(self.core)
         self.fates = Fates(self.core, database)
         self.lookouts = Lookouts(self.core, database)
-        self.gates = Gates(self._alive, self._running)
+        self.gates = Gates(self.core.orders.live, self._running)
         self._wake = asyncio.Event()
         self._read_at = float("-inf")
-        self._live: dict[str, float] = {}
         self._begun = False
 
     # -- what agents ask
@@ -124,7 +117,7 @@ class Controller:
     async def orders(self, cluster: str, node: str, wait: float) -> tuple[Order, ...]:
         """The node's open orders, waiting up to ``wait`` seconds for the first."""
         if cluster == self.core.cluster:
-            self._live[node] = time.monotonic()
+            self.leases.seen(node)
         return await self.core.orders.take(cluster, node, wait)
 
     async def order(
@@ -142,6 +135,11 @@ class Controller:
     def leases_for(self, cluster: str, node: str) -> tuple[Lease, ...]:
         """Leases to hand to a node in a heartbeat's reply."""
         return self.leases.of(node) if cluster == self.core.cluster else ()
+
+    def holds(self, cluster: str, node: str, permits: tuple[str, ...]) -> None:
+        """A node says which leases it could use now."""
+        if cluster == self.core.cluster:
+            self.leases.holds(node, permits)
 
     # -- what people ask
 
@@ -214,18 +212,12 @@ class Controller:
 
     def metrics(self) -> Mapping[str, float]:
         """Counters and gauges for /metrics."""
-        age = self.core.view.age(self.core.clock())
         return {
-            **self.core.counts,
+            **self.core.gauges(),
             "gate_opened_total": float(self.gates.opened),
             "gate_expired_total": float(self.gates.expired),
             "gate_absent_total": float(self.gates.absent),
             "probation_nodes": float(len(self.probation.nodes)),
-            "slurm_nodes": float(len(self.core.view.states)),
-            "slurm_age_seconds": -1.0 if age is None else age,
-            "automation": float(self.core.settings.automation),
-            "controller_leads": float(self.core.fence.epoch is not None),
-            "controller_epoch": float(self.core.fence.epoch or 0),
         }
 
     # -- the loop
@@ -236,33 +228,7 @@ class Controller:
 
     async def run(self) -> None:
         """Work until cancelled; a step that fails is an incident, never the end of the loop."""
-        renewing = asyncio.create_task(self._renew(), name="controller lease")
-        try:
-            await self._work()
-        finally:
-            renewing.cancel()
-            with contextlib.suppress(SQLAlchemyError):
-                self.core.fence.release()
-
-    async def _renew(self) -> None:
-        """Keep the lease through a round that takes long."""
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            try:
-                await asyncio.to_thread(self.core.fence.lead)
-            except SQLAlchemyError as error:
-                log.error("controller lease not renewed: %s", error)
-
-    async def _work(self) -> None:
-        while True:
-            if not await self.core.spare("", self.tick()):
-                await asyncio.sleep(AFTER_ERROR_SECONDS)
-            try:
-                await asyncio.wait_for(self._wake.wait(), self._until_look())
-            except asyncio.TimeoutError:
-                continue
-            await asyncio.sleep(GATHER_SECONDS)
-            self._wake.clear()
+        await beat(self.core, lambda: self.tick(), self._wake, self._until_look)
 
     def _until_look(self) -> float:
         return min(self._until_read(), PUT_OFF_SECONDS) if self.core.pace.put_off else self._until_read()
@@ -305,7 +271,7 @@ class Controller:
             self.right.prove,
             self.fates.look,
             *self.lookouts.steps,
-            partial(self.leases.hand_out, self._alive_nodes()),
+            self.leases.hand_out,
             self.service.follow,
         )
         for step in steps:
@@ -329,14 +295,6 @@ class Controller:
         return passed >= self.core.settings.poll or (
             passed >= MOVING_SECONDS and await asyncio.to_thread(landing, self.core)
         )
-
-    def _alive_nodes(self) -> list[str]:
-        now = time.monotonic()
-        self._live = {n: at for n, at in self._live.items() if now - at < 90.0}
-        return sorted(self._live, key=lambda n: -self._live[n])[:LIVE_LIMIT]
-
-    def _alive(self, cluster: str, node: str) -> bool:
-        return self.core.orders.live(cluster, node)
 
     async def _running(self, job_id: int) -> bool | None:
         """Whether Slurm still counts the job as running; None when it does not say."""

@@ -196,6 +196,17 @@ class Core:
         """Set a value of /metrics."""
         self.counts[name] = value
 
+    def gauges(self) -> dict[str, float]:
+        """Counters so far and how things stand now, for /metrics."""
+        age = self.view.age(self.clock())
+        return {
+            **self.counts,
+            "slurm_nodes": float(len(self.view.states)),
+            "slurm_age_seconds": -1.0 if age is None else age,
+            "automation": float(self.settings.automation),
+            "controller_leads": float(self.fence.epoch is not None),
+        }
+
     def count(self, name: str) -> None:
         """Add one to a counter of /metrics."""
         self.counts[name] = self.counts.get(name, 0.0) + 1.0

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
-from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
 from api.controller.drain_record import FORGETTABLE, OPEN, REPLACED, DrainRecord, DrainState, NewDrain, Said, new_token
 from api.controller.fence import Fence
-from api.controller.tables import drains, permits
+from api.controller.permit_records import NewPermit, PermitRecords
+from api.controller.tables import drains
 from api.store.database import Database
 from api.store.ledger import write_audit
 from api.store.status import facts_of, read_inventory, read_status
@@ -21,26 +19,11 @@ from checks.judge.guard import PastDrain
 __all__ = ["DrainRecord", "DrainState", "NewDrain", "NewPermit", "Records", "Said", "new_token"]
 
 
-@dataclass(frozen=True, slots=True)
-class NewPermit:
-    """An answer to a permit request (``direct``) or a lease."""
-
-    cluster: str
-    node: str
-    kind: Literal["direct", "lease"]
-    codes: tuple[str, ...]
-    granted: bool
-    why: str
-    expires_at: datetime
-    drained: bool = False
-    job: str = ""
-
-
-class Records:
+class Records(PermitRecords):
     """The controller's tables, one short transaction a call; drains are changed only under the present epoch."""
 
     def __init__(self, database: Database, fence: Fence) -> None:
-        self._db = database
+        super().__init__(database)
         self._fence = fence
 
     def intend(self, new: NewDrain, now: datetime, *, epoch: int | None = None) -> DrainRecord:
@@ -229,50 +212,6 @@ class Records:
         with self._db.read() as connection:
             rows = connection.execute(query).mappings()
             return [PastDrain(r["node"], (r["codes"] or [""])[0], r["created_at"]) for r in rows]
-
-    def add_permit(self, new: NewPermit, now: datetime) -> str:
-        """Write down an answer to a permit request, or a lease; returns its id."""
-        made = secrets.token_urlsafe(12)
-        used = now if new.kind == "direct" and new.granted else None
-        values = {name: getattr(new, name) for name in NewPermit.__dataclass_fields__} | {"codes": list(new.codes)}
-        with self._db.begin() as connection:
-            connection.execute(insert(permits).values(id=made, created_at=now, used_at=used, **values))
-        return made
-
-    def permits_of(self, cluster: str, node: str, since: datetime) -> list[RowMapping]:
-        """Granted permits and leases of a node since a time, newest first."""
-        query = (
-            select(permits)
-            .where(permits.c.cluster == cluster, permits.c.node == node, permits.c.granted.is_(True))
-            .where(permits.c.created_at >= since)
-            .order_by(permits.c.created_at.desc())
-        )
-        with self._db.read() as connection:
-            return list(connection.execute(query).mappings())
-
-    def live_leases(self, cluster: str, now: datetime) -> list[RowMapping]:
-        """Leases that are neither used nor expired."""
-        query = select(permits).where(
-            permits.c.cluster == cluster,
-            permits.c.kind == "lease",
-            permits.c.used_at.is_(None),
-            permits.c.expires_at > now,
-        )
-        with self._db.read() as connection:
-            return list(connection.execute(query).mappings())
-
-    def spend_lease(self, cluster: str, node: str, permit: str, job: str, now: datetime) -> bool:
-        """Mark a lease of this node as spent on a job; False for another's, or one spent on another job."""
-        mine = (permits.c.id == permit, permits.c.kind == "lease", permits.c.cluster == cluster, permits.c.node == node)
-        with self._db.begin() as connection:
-            connection.execute(update(permits).where(*mine, permits.c.used_at.is_(None)).values(used_at=now, job=job))
-            found = connection.execute(select(permits.c.job).where(*mine)).first()
-        return found is not None and found.job == job
-
-    def forget_permits(self, before: datetime) -> None:
-        """Delete permits and leases that ended before a time."""
-        with self._db.begin() as connection:
-            connection.execute(delete(permits).where(permits.c.expires_at < before))
 
 
 def _changed(

@@ -76,9 +76,14 @@ class LeaseBook:
         return None
 
     @property
+    def permits(self) -> tuple[str, ...]:
+        """Those that could be used now, for the central service, which waits to hear that one was dropped."""
+        return tuple(p for p, h in self._held.items() if self._clock() < h.ends)
+
+    @property
     def good(self) -> int:
         """How many leases could be used now."""
-        return sum(self._clock() < h.ends for h in self._held.values())
+        return len(self.permits)
 
 
 def _left(lease: Lease, now: datetime) -> float:

@@ -152,6 +152,7 @@ def heartbeat(agent: Agent, version: str) -> PollRequest:
         done_orders=agent.orders.done,
         wedged_lanes=agent.pool.wedged(),
         outbox_waiting=agent.outbox.waiting,
+        leases=agent.leases.permits,
         wait=agent.config.central.poll_wait,
         remedies=agent.hands.allowed,
         remedied=agent.hands.told,

@@ -229,7 +229,7 @@ def test_two_servers_on_an_empty_database_are_not_both_the_first(tmp_path: Path)
 
 
 def test_the_lease_is_renewed_through_a_round_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.controller.control.RENEW_SECONDS", 0.02)
+    monkeypatch.setattr("api.controller.heart.RENEW_SECONDS", 0.02)
     monkeypatch.setattr("api.controller.fence.RENEW_SECONDS", 0.01)
     with bench(tmp_path) as b:
         renewed = asyncio.Event()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from api.controller import automatic, control
+from api.controller import automatic, heart
 from checks.judge.guard import GuardLimits
 from slurm.job import JobState
 from slurm.state import NodeState
@@ -19,7 +19,7 @@ from tests.api.controller.fake_slurm import bench
 
 
 def test_a_database_that_fails_does_not_end_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "AFTER_ERROR_SECONDS", 0.05)
+    monkeypatch.setattr(heart, "AFTER_ERROR_SECONDS", 0.05)
     with bench(tmp_path) as b:
         broken = True
 
