@@ -225,7 +225,7 @@ class ControllerPort(Mends, Protocol):
         """Leases to hand to a node in a heartbeat's reply (on the loop)."""
         ...
 
-    def holds(self, cluster: str, node: str, permits: tuple[str, ...]) -> None:
+    def holds(self, node: str, permits: tuple[str, ...]) -> None:
         """A node says which leases it could use now (on the loop)."""
         ...
 

@@ -204,7 +204,8 @@ class Remedied(msgspec.Struct, frozen=True, kw_only=True):
 class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's long poll and heartbeat in one. POST /api/v1/poll.
 
-    ``remedies``: what this agent's own configuration lets the service ask for; ``remedied``: what became of it; ``leases``: usable ones.
+    ``remedies``: what this agent's configuration lets the service ask for, ``remedied`` what became of it; ``leases``:
+    those that it could use now.
     """
 
     cluster: str

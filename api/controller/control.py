@@ -136,10 +136,9 @@ class Controller:
         """Leases to hand to a node in a heartbeat's reply."""
         return self.leases.of(node) if cluster == self.core.cluster else ()
 
-    def holds(self, cluster: str, node: str, permits: tuple[str, ...]) -> None:
+    def holds(self, node: str, permits: tuple[str, ...]) -> None:
         """A node says which leases it could use now."""
-        if cluster == self.core.cluster:
-            self.leases.holds(node, permits)
+        self.leases.holds(node, permits)
 
     # -- what people ask
 

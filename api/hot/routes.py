@@ -103,8 +103,8 @@ class Poll(Hot):
         await self.shared.write(partial(self.shared.store.touch, request))
         controller.done(request.done_orders)
         controller.remedy.heard(request)
-        if request.leases is not None:
-            controller.holds(cluster, node, request.leases)
+        if request.leases is not None and cluster == self.shared.settings.cluster:
+            controller.holds(node, request.leases)
         wait = _clamped(request.wait, LONGEST_WAIT)
         orders = await self._while_there(controller.orders(cluster, node, wait), receive)
         if orders is None and not self.shared.closing.is_set():

@@ -160,8 +160,8 @@ class FakeController:
     def done(self, order_ids: tuple[str, ...]) -> None:
         self.forgotten += order_ids
 
-    def holds(self, cluster: str, node: str, permits: tuple[str, ...]) -> None:
-        self.held = (cluster, node, permits)
+    def holds(self, node: str, permits: tuple[str, ...]) -> None:
+        self.held = (node, permits)
 
     def leases_for(self, cluster: str, node: str) -> tuple[Lease, ...]:
         return (Lease(permit="l1", codes=("gpu_lost",), expires_at=T0),)

@@ -25,7 +25,7 @@ class Agents:
 
     async def poll(self, *nodes: str) -> None:
         for node in nodes or NODES:
-            self.b.control.holds("sim", node, self.books[node].permits)
+            self.b.control.holds(node, self.books[node].permits)
             await self.b.control.orders("sim", node, 0.0)
             self.books[node].offer(self.b.control.leases_for("sim", node), self.b.now())
 
