@@ -204,8 +204,7 @@ class Remedied(msgspec.Struct, frozen=True, kw_only=True):
 class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's long poll and heartbeat in one. POST /api/v1/poll.
 
-    ``remedies``: what this agent's configuration lets the service ask for, ``remedied`` what became of it; ``leases``:
-    those that it could use now.
+    ``remedies``: what its configuration lets the service ask for, ``remedied`` what became of it; ``leases``: usable ones.
     """
 
     cluster: str
