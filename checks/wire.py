@@ -204,7 +204,7 @@ class Remedied(msgspec.Struct, frozen=True, kw_only=True):
 class PollRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's long poll and heartbeat in one. POST /api/v1/poll.
 
-    ``remedies``: what its configuration lets the service ask for, ``remedied`` what became of it; ``leases``: usable ones.
+    ``remedies``: what its configuration lets the service ask for, ``remedied`` what became of it; ``leases``: usable.
     """
 
     cluster: str
