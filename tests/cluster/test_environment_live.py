@@ -59,6 +59,13 @@ def test_two_jobs_on_one_node_have_different_gpus(cluster: Cluster) -> None:
     assert (len(one), len(two), set(one) & set(two)) == (1, 2, set())
 
 
+def test_a_job_alone_on_its_node_has_all_its_gpus(cluster: Cluster) -> None:
+    job = cluster.lab.sbatch("--nodelist=n2", "--exclusive", "--gres=gpu:1", script="sleep 2")
+    env = cluster.environment("prolog", job, "n2")
+    # 22.05 does not say that the node is the job's alone, and gives it every GPU all the same.
+    assert env.exclusive in (True, None) and env.gpu_indices == (0, 1, 2, 3)
+
+
 def test_a_het_job_names_its_leader(cluster: Cluster) -> None:
     done = cluster.lab.run(
         ["sbatch", "--parsable", "-N1", "--nodelist=n2", ":", "-N1", "--nodelist=n3", "--wrap=sleep 5"]

@@ -117,7 +117,8 @@ def test_an_attempt_after_a_requeue_is_vetted_anew(up: Bench) -> None:
     up.allowed(again, 1)
     up.breaks("n3", "gpu_reset_required", gpu=2)
     argv = ["sbatch", "--parsable", "-w", "n1", "--gres=gpu:1", ":", "-w", "n[2-3]", "-N2", "--gres=gpu:2"]
-    leader = int(up.lab.run([*argv, "--wrap=touch ran.$SLURM_JOB_ID"]).stdout.split(";")[0])
+    # Long enough to be there when the refusal comes: what had ended by then, 26.05 would leave as it is.
+    leader = int(up.lab.run([*argv, "--wrap=sleep 30"]).stdout.split(";")[0])
     up.lab.run(["scontrol", "requeue", str(again)])
     assert up.drained("n3").startswith(f"{OURS}gpu_reset_required ")
     assert up.allowed(leader + 1, 2) == {"n2": "admit", "n3": "refuse"}
@@ -130,15 +131,21 @@ def test_an_attempt_after_a_requeue_is_vetted_anew(up: Bench) -> None:
 
 
 def test_who_runs_already_is_left_alone_when_a_newcomer_is_refused(up: Bench) -> None:
-    """A part of the node that must be reset is nobody's alone: the node takes no more jobs, and its jobs run on."""
-    there = on(up, "n1", script="sleep 8")
+    """A part of the node that must be reset is nobody's alone: the node takes no more jobs, and its jobs run on.
+
+    That holds for newcomers without GPUs too: none is looked at for them, and the node's verdict is the same.
+    """
+    there = on(up, "n1", script="sleep 12")
     up.lab.wait_job(there, "RUNNING")
     up.breaks("n1", "gpu_reset_required", gpu=2)
-    newcomer = on(up, "n1")
+    up.breaks("n2", "gpu_reset_required", gpu=2)
+    newcomer, cpus = on(up, "n1"), up.lab.sbatch("-w", "n2", "-n1", script="exit 0")
     assert up.drained("n1").startswith(f"{OURS}gpu_reset_required ")
     assert "DRAIN" in up.lab.node_state("n1") and up.lab.job_state(there) == "RUNNING"
     assert up.minors(there, 1) == {"n1": (0, 1)} and up.minors(newcomer, 1) == {"n1": (2, 3)}
     assert up.allowed(newcomer, 1) == {"n1": "refuse"}
+    assert up.drained("n2").startswith(f"{OURS}gpu_reset_required ")
+    assert up.allowed(cpus, 1) == {"n2": "refuse"} and up.minors(cpus, 1) == {"n2": ()}
     assert up.lab.wait_job(there, "COMPLETED") == "COMPLETED" and up.restarts(there) == 0
 
 

@@ -17,6 +17,8 @@ RUN_IN_JOB = (24, 11, 0)
 ENDED_ONE_WAY = frozenset({"CANCELLED"})
 # A step that fails before its first task: FAILED, from 26.05 on CANCELLED.
 STEP_FAILS = frozenset({"CANCELLED", "FAILED"})
+# And the user's own shell may have ended before Slurm takes the allocation away.
+SHELL_ENDS = STEP_FAILS | {"COMPLETED"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Row:
 
 ROWS = (
     Row("Alloc"),
-    Row("", gate=False, srun=STEP_FAILS, salloc=STEP_FAILS),
+    Row("", gate=False, srun=STEP_FAILS, salloc=SHELL_ENDS),
     Row("Alloc,Contain"),
     Row("Alloc,Serial", gate=False),
     Row("Alloc,NoHold", skips=True),
@@ -49,7 +51,7 @@ ROWS = (
     # After it: what a refused job that is not to be requeued leaves at slurmctld does not bear that flag (26.05). Its
     # script is started for a moment all the same, on the very node that refused it.
     Row("Alloc,DeferBatch", since=FORCE_REQUEUE, no_requeue=frozenset({"CANCELLED", "FAILED"})),
-    # 24.11 never starts the prolog of some nodes of a job there, nor some nodes' next jobs under other flags.
+    # Last: slurmd of 26.05 does not unlearn it. 24.11 never starts the prolog of some nodes of a job there.
     Row("Alloc,RunInJob", since=RUN_IN_JOB, parent="slurmstepd", alone=(24, 11)),
 )
 
