@@ -216,6 +216,7 @@ class Controller:
             "gate_opened_total": float(self.gates.opened),
             "gate_expired_total": float(self.gates.expired),
             "gate_absent_total": float(self.gates.absent),
+            "gate_left_total": float(self.gates.left),
             "probation_nodes": float(len(self.probation.nodes)),
         }
 

@@ -66,7 +66,10 @@ def test_a_word_chooses_scenarios_by_name_or_by_settings() -> None:
         return [s.name for part in chosen(only, "26.05") for act in part.acts for s in act.scenarios]
 
     assert names("salloc") == ["salloc", "salloc on two nodes, fault on the second"]
-    assert names("DeferBatch") == ["two nodes, nobody may hold"]
+    assert names("DeferBatch") == [
+        "two nodes, Slurm waits as well",
+        "two nodes, Slurm waits as well, fault on the second",
+    ]
     assert names("no such word") == []
 
 

@@ -89,4 +89,9 @@ SCENARIOS = (
     Scenario("one node", ran("nobody held the job"), not_used),
 )
 AWAY = (Scenario("two nodes, server away", ran("gate expired once; counted in coverage"), expires, nodes=2),)
+# Slurm waits for every prolog there, and then starts the script of a refused job for a moment: the gate is kept.
+DEFERRED = (
+    Scenario("two nodes, Slurm waits as well", ran("gate opened once"), opens, nodes=2),
+    Scenario("two nodes, Slurm waits as well, fault on the second", STOPPED, Fault(1), nodes=2),
+)
 NO_HOLD = (Scenario("two nodes, nobody may hold", ran("nobody held the job"), not_used, nodes=2),)

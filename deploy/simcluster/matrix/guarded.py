@@ -95,6 +95,7 @@ class Flags:
     """Slurm runs with another line of PrologFlags, or none, and every agent has learnt what it means for the gate."""
 
     line: str
+    possible: bool = False
 
     @contextmanager
     def __call__(self, stage: Stage, _: Sequence[Turn]) -> Iterator[None]:
@@ -103,11 +104,11 @@ class Flags:
         before = conf.read_text()
         kept = [line for line in before.splitlines() if not line.startswith("PrologFlags=")]
         conf.write_text("\n".join([*kept[:1], self.line, *kept[1:], ""]))
-        self._learn(stage, possible=False)
+        self._learn(stage)
         yield
         conf.write_text(before)
 
-    def _learn(self, stage: Stage, *, possible: bool) -> None:
+    def _learn(self, stage: Stage) -> None:
         stage.lab.run(["scontrol", "reconfigure"])
         stage.cluster.kill_server()
         stage.cluster.start_server()
@@ -116,7 +117,7 @@ class Flags:
             def learned(node: str = node) -> bool:
                 stage.ask(f"nodes/sim/{node}/check", kind="check", checks=["memory"])
                 limits = stage.status(node).uplink.limits
-                return limits is not None and limits.gate_possible == possible
+                return limits is not None and limits.gate_possible == self.possible
 
             stage.wait(learned, 60, f"{node} has not learnt of {self.line or 'no PrologFlags'}")
 
@@ -137,5 +138,10 @@ ACTS = (
     Act((Scenario("job on a sixth such node", ADMITTED, no_permit),), settings="guard closed by the row above"),
     Act(gate.NO_HOLD, Flags("PrologFlags=Alloc,Serial"), "PrologFlags=Alloc,Serial"),
     Act(gate.NO_HOLD, Flags(""), "no PrologFlags"),
-    Act(gate.NO_HOLD, Flags("PrologFlags=Alloc,DeferBatch"), "PrologFlags=Alloc,DeferBatch", since="24.11"),
+    Act(
+        gate.DEFERRED,
+        Flags("PrologFlags=Alloc,DeferBatch", possible=True),
+        "PrologFlags=Alloc,DeferBatch",
+        since="24.11",
+    ),
 )
