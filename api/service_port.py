@@ -68,6 +68,37 @@ class LookView(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class PartView(msgspec.Struct, frozen=True, kw_only=True):
+    """One part and the slot that it stood in; ``until`` is None while it stands there."""
+
+    cluster: str
+    node: str
+    kind: str
+    slot: str
+    uuid: str
+    serial: str
+    model: str
+    since: datetime
+    until: datetime | None
+
+
+class SwapView(msgspec.Struct, frozen=True, kw_only=True):
+    """A part that took another's place, or came from elsewhere.
+
+    ``drain``: for what the node was drained then; ``verified``: whether the node has been since.
+    """
+
+    cluster: str
+    node: str
+    at: datetime
+    old: PartView | None
+    new: PartView
+    drain: str
+    drained_at: datetime | None
+    verified: Literal["verified", "pending", "unverified", "failed"]
+    came_from: str
+
+
 class ServicePort(Protocol):
     """Where nodes stand between service and repair, as the routes see it."""
 
@@ -89,6 +120,14 @@ class ServicePort(Protocol):
 
     def looks(self) -> list[LookView]:
         """The last look that was asked for of each node; reads the database."""
+        ...
+
+    def parts(self, cluster: str, node: str) -> list[PartView]:
+        """The parts of a node with their history; reads the database."""
+        ...
+
+    def swaps(self, seconds: float) -> list[SwapView]:
+        """Parts that were swapped or moved within the last ``seconds``, the newest first; reads the database."""
         ...
 
     async def repair(self, nodes: str, ticket: str, reason: str, actor: str) -> list[DrainRow]:

@@ -83,6 +83,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     shadow_codes: tuple[str, ...] = ()
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One replaceable part: ``kind`` gpu, hca, nic or board; ``slot`` is its place, ``uuid`` a GPU's, or a GUID."""
+
+    kind: str
+    slot: str
+    uuid: str = ""
+    serial: str = ""
+    model: str = ""
+
+
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What identifies the node's hardware and software, for inventory and profile."""
 
@@ -94,6 +104,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     gpu_model: str = ""
     agent_version: str = ""
     simulated: bool = False
+    parts: tuple[Part, ...] = ()
 
 
 class Unvetted(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +183,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Something the server asks of an agent; it rides in the reply to the agent's open poll.
 
+    ``deep``: for a burn-in, on a node that nobody needs: checks that need the device are asked too.
     ``reset-gpu`` and ``run`` disturb the node and are given only to an agent that says that it may: ``gpus`` are PCI
     ids (none: all), ``name`` and ``document`` are the site executable and what it reads, ``limit`` is its time.
     """

@@ -7,7 +7,7 @@ reads back (`slurm.change`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from slurm.backend import Backend
@@ -43,11 +43,18 @@ class OurRecord:
 
 
 def drain_if_free(
-    backend: Backend, name: str, reason: str, *, store: Store | None = None, fence: Fence | None = None
+    backend: Backend,
+    name: str,
+    reason: str,
+    *,
+    store: Store | None = None,
+    fence: Fence | None = None,
+    reserved: bool = False,
 ) -> Outcome:
     """Drain the node unless it is out of service already or somebody works on it.
 
     A person's drain through us may take over an automatic one of ours, so that it is not resumed automatically.
+    ``reserved``: the maintenance reservation on the node is ours.
     """
     wanted = parse(reason)
     by_person = wanted is not None and wanted.owner is Owner.PERSON_THROUGH_US
@@ -58,8 +65,8 @@ def drain_if_free(
             raise Stop(Result.ALREADY_OURS, f"node {name} is drained by us already: {_reason(state)}")
         if owner not in (None, Owner.OURS_AUTOMATIC):
             raise Stop(Result.KEPT, _kept(name, state, owner))
-        if state.hands_off:
-            raise Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+        if hands := _hands_off(state, reserved):
+            raise Stop(Result.HANDS_OFF, f"node {name}: {hands}")
 
     return change(backend, name, judge, lambda: backend.drain(name, reason), _stored(reason), store, fence)
 
@@ -156,10 +163,12 @@ def resume_if_ours(
     by_person: bool = False,
     store: Store | None = None,
     fence: Fence | None = None,
+    reserved: bool = False,
 ) -> Outcome:
     """Resume the node if the reason that stands there now is the one our record says we wrote.
 
-    A drain that a person asked us for is resumed only when a person asks (`by_person`).
+    A drain that a person asked us for is resumed only when a person asks (`by_person`). ``reserved``: the maintenance
+    reservation on the node is ours.
     """
 
     def judge(state: NodeState) -> None:
@@ -170,8 +179,8 @@ def resume_if_ours(
             raise Stop(Result.KEPT, _kept(name, state, owner))
         if not stands(_reason(state), record):
             raise Stop(Result.KEPT, f"node {name}: reason {_reason(state)!r} is not the one on record")
-        if state.hands_off:
-            raise Stop(Result.HANDS_OFF, f"node {name}: {state.hands_off}")
+        if hands := _hands_off(state, reserved):
+            raise Stop(Result.HANDS_OFF, f"node {name}: {hands}")
 
     def given_back(state: NodeState) -> Stop | None:
         if not state.out_of_service:
@@ -181,6 +190,10 @@ def resume_if_ours(
         return Stop(Result.LOST_RACE, f"node {name} was taken out of service again: {_reason(state)!r}")
 
     return change(backend, name, judge, lambda: backend.resume(name), given_back, store, fence)
+
+
+def _hands_off(state: NodeState, reserved: bool) -> str | None:
+    return replace(state, flags=state.flags - {"MAINT"}).hands_off if reserved else state.hands_off
 
 
 def _stored(reason: str) -> Callable[[NodeState], Stop | None]:

@@ -33,6 +33,7 @@ from api.controller.rights import DrainRight
 from api.controller.service import Service
 from api.controller.shown import drain_views
 from api.controller.slurm_view import SlurmView
+from api.controller.trial import Trials
 from api.controller.verify import verify
 from api.controller.words import WordBook
 from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
@@ -90,6 +91,7 @@ class Controller:
         self.permits = Permits(self.core, self.leases)
         self.desk = Desk(self.core)
         self.service = Service(self.core, database)
+        self.trials = self.core.trials = Trials(self.core, database)
         self.remedy = Remedies(self.core, database, remedy or RemedySettings())
         self.probation = Probation(self.core)
         self.errors = PrologErrors(self.core)
@@ -264,6 +266,7 @@ class Controller:
             partial(consider, self.core),
             partial(follow, self.core),
             partial(verify, self.core),
+            self.trials.keep,
             self.remedy.look,
             self.probation.watch,
             partial(requeue_late, self.core, self.permits),

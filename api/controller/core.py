@@ -21,7 +21,7 @@ from api.controller.orders import Orders
 from api.controller.pace import Pace
 from api.controller.pen import Pen
 from api.controller.quiet import QuietBook, why_paused
-from api.controller.records import Records
+from api.controller.records import DrainRecord, Records
 from api.controller.slurm_view import SlurmView
 from api.controller.words import WordBook, why_accepted
 from api.store.views import IncidentView, NodeRow, NodeView, ReportView
@@ -59,6 +59,14 @@ class Wave(Protocol):
         ...
 
 
+class Trying(Protocol):
+    """Trials of drained nodes as jobs of ours."""
+
+    async def begin(self, record: DrainRecord) -> None:
+        """Try this node next."""
+        ...
+
+
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the controller works; times in seconds.
 
@@ -82,7 +90,13 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     ``annotate_jobs``: why an attempt was refused is put into the job's AdminComment.
 
     ``looks_at_once``: how many nodes are asked for a whole look at the same time when a maintenance ends;
-    ``look_patience``: how long a node's findings wait for its look before they count as ever.
+    ``look_patience``: how long a node's findings wait for its look before they count as ever. ``burn_in_rounds`` and
+    ``burn_in_seconds``: what a rule that asks for a burn-in wants: so many clean looks in a row, spread over that time.
+
+    ``verify_by`` job: after its clean looks a node must also run a job of ours, in a reservation where no other can
+    start: ``trial_command`` (``%n`` is the node), for ``trial_seconds`` at most, in ``trial_partition`` and with
+    ``trial_gres`` where they are named. ``trial_user``: the account that jobs of ours are handed in as; the server's
+    own where empty. ``trials_at_once``: how many nodes are tried at the same time.
 
     ``calls_per_second``: what automatic drains, resumes and permits may ask of slurmctld on average, at first two
     seconds' worth at once; a drain asks five times. The bulk read an interval comes on top.
@@ -111,6 +125,15 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     annotate_jobs: bool = False
     looks_at_once: int = 16
     look_patience: float = 600.0
+    burn_in_seconds: float = 3600.0
+    burn_in_rounds: int = 12
+    verify_by: Literal["agent", "job"] = "agent"
+    trial_command: tuple[str, ...] = ("/opt/nodevet/bin/nodevet", "check", "--json", "--only-fail")
+    trial_user: str = ""
+    trial_partition: str = ""
+    trial_gres: str = ""
+    trial_seconds: float = 600.0
+    trials_at_once: int = 4
     calls_per_second: float = 10.0
 
 
@@ -147,6 +170,7 @@ class Core:
     pace: Pace = field(init=False)
     ground: Ground = field(init=False)
     wave: Wave = field(init=False)
+    trials: Trying = field(init=False)
 
     def __post_init__(self) -> None:
         self.ground = Ground(self.cluster, self.store, self.view)

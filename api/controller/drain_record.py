@@ -29,9 +29,9 @@ _ENDS: frozenset[DrainState] = frozenset({"taken_over", "resumed_outside", "reti
 MOVES: dict[DrainState, frozenset[DrainState]] = {
     "intent": frozenset({"draining", "resuming", "failed", *_ENDS}),
     "draining": frozenset({"drained", "resuming", *_ENDS}),
-    "drained": frozenset({"draining", "verifying", "testing", "resuming", *_ENDS}),
-    "verifying": frozenset({"drained", "resuming", *_ENDS}),
-    "testing": frozenset({"drained", "resuming", *_ENDS}),
+    "drained": frozenset({"draining", "verifying", "resuming", *_ENDS}),
+    "verifying": frozenset({"drained", "testing", "resuming", *_ENDS}),
+    "testing": frozenset({"drained", "resuming", "resumed", *_ENDS}),
     "resuming": frozenset({"draining", "drained", "verifying", "resumed", "resumed_unverified", *_ENDS}),
 }
 # What Slurm may forget when its controller dies before it has saved: then the drain is in force again.

@@ -85,6 +85,6 @@ class Orders:
         return self._open.get(key, 0) > 0 or time.monotonic() - self._closed.get(key, -1e9) < GRACE_SECONDS
 
 
-def new_order(kind: OrderKind, checks: tuple[str, ...] = ()) -> Order:
-    """An order with a fresh id."""
-    return Order(id=secrets.token_hex(8), kind=kind, checks=checks)
+def new_order(kind: OrderKind, checks: tuple[str, ...] = (), *, deep: bool = False) -> Order:
+    """An order with a fresh id; ``deep``: nobody needs the node, so the device may be tried as well."""
+    return Order(id=secrets.token_hex(8), kind=kind, checks=checks, deep=deep)

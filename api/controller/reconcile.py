@@ -54,7 +54,7 @@ def landing(core: Core) -> bool:
 def _surprising(core: Core, record: DrainRecord) -> bool:
     """Whether Slurm does not hold what the record says, so that it matters which slurmctld says so."""
     state = core.view.states.get(record.node)
-    if state is None or not settled(core, record) or record.state in ("intent", "resuming"):
+    if state is None or not settled(core, record) or record.state in ("intent", "testing", "resuming"):
         return False
     return not state.out_of_service or _token(state) != record.token
 
@@ -117,7 +117,7 @@ def _old_reason(core: Core, record: DrainRecord, state: NodeState) -> bool:
 
 def _lost(core: Core, record: DrainRecord, state: NodeState) -> bool:
     """Whether Slurm is back at what it held before the drain: nothing, or the drain of ours that this one replaced."""
-    if record.state in ("intent", "resuming"):
+    if record.state in ("intent", "testing", "resuming"):
         return False
     if not state.out_of_service:
         return True
@@ -153,6 +153,9 @@ def _standing(core: Core, record: DrainRecord, state: NodeState) -> tuple[DrainS
 
 
 def _in_service(core: Core, record: DrainRecord) -> tuple[DrainState, str]:
+    if record.state == "testing":
+        # In a reservation of ours, and whether that is so is asked where the trial is run.
+        return "testing", ""
     if record.state == "intent":
         age = (core.clock() - record.changed_at).total_seconds()
         return ("intent", "") if age < INTENT_SECONDS else ("failed", NEVER_TAKEN)

@@ -6,12 +6,12 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from sqlalchemy import select
 
-from api.controller import repair
+from api.controller import repair, swaps
 from api.controller.core import Core
 from api.controller.drain_record import DrainRecord
 from api.controller.looks import Looks
@@ -20,7 +20,8 @@ from api.controller.service_state import Seen, Standing, standing, way
 from api.controller.service_words import strikes_of, way_back
 from api.controller.suspicion import suspicion
 from api.ports import DrainRow
-from api.service_port import STATES, LookView, MoveView, ServiceState, ServiceView
+from api.service_port import STATES, LookView, MoveView, PartView, ServiceState, ServiceView, SwapView
+from api.store import parts
 from api.store.database import Database
 from api.store.tables import node_status
 from checks.wire import Finding, Scalar, clean
@@ -49,7 +50,7 @@ class _Round:
         record = self.opened.get(name)
         if record is not None:
             return record.state in ("intent", "draining", "drained", "verifying") and not state.out_of_service
-        return name in self.ended and state.out_of_service
+        return name in self.ended and (state.out_of_service or state.hands_off is not None)
 
 
 class Service:
@@ -84,7 +85,23 @@ class Service:
                 came[kind, f"{row.hands_off} is over"].append(name)
             elif row.boot_id and boots.get(name, row.boot_id) != row.boot_id and name not in opened:
                 came["identity", "booted since"].append(name)
+        for name, why in self._swapped(opened).items():
+            came["identity", why].append(name)
         return came
+
+    def _swapped(self, opened: Mapping[str, DrainRecord]) -> dict[str, str]:
+        """Nodes that serve with other parts than before; a drained one begins its verification anew elsewhere."""
+        with self._db.read() as connection:
+            rows = parts.unlooked(connection, self._core.cluster)
+        if not rows:
+            return {}
+        with self._db.begin() as connection:
+            parts.looked(connection, [r.id for r in rows])
+        names = dict.fromkeys(r.node for r in rows)
+        said = {n: swaps.told([r for r in rows if r.node == n]) for n in names}
+        for name, text in said.items():
+            self._core.audit("parts changed", name, text)
+        return {n: text for n, text in said.items() if n not in opened}
 
     async def follow(self) -> None:
         """Derive every node's state from what is known at the end of this round."""
@@ -221,6 +238,14 @@ class Service:
     def looks(self) -> list[LookView]:
         """The last look of each node."""
         return self.wave.views()
+
+    def parts(self, cluster: str, node: str) -> list[PartView]:
+        """The parts of a node with their history."""
+        return swaps.part_views(self._db, cluster, node)
+
+    def swaps(self, seconds: float) -> list[SwapView]:
+        """Parts that were swapped or moved within the last ``seconds``, the newest first."""
+        return swaps.swap_views(self._core, self._db, self._core.clock() - timedelta(seconds=seconds))
 
     async def repair(self, nodes: str, ticket: str, reason: str, actor: str) -> list[DrainRow]:
         """Keep hands off nodes that are out of service until a person says that they are ready."""

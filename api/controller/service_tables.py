@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, String, Table, Text
+from sqlalchemy import BigInteger, Column, Index, String, Table, Text
 
 from api.store.base import metadata
 from api.store.types import Serial, UtcTime
@@ -53,4 +53,23 @@ node_looks = Table(
     Column("result", String(16), nullable=False, server_default=""),
     Column("detail", Text, nullable=False, server_default=""),
     Index("ix_node_looks_open", "cluster", "done_at"),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("cluster", String(NAME), nullable=False),
+    Column("node", String(NAME), nullable=False),
+    Column("drain_id", BigInteger, nullable=False),
+    Column("reservation", String(64), nullable=False),
+    Column("step", String(16), nullable=False),
+    Column("job_id", BigInteger),
+    Column("order_id", String(64)),
+    Column("why", Text, nullable=False, server_default=""),
+    Column("bad", String(8), nullable=False, server_default=""),
+    Column("created_at", UtcTime, nullable=False),
+    Column("step_at", UtcTime, nullable=False),
+    Column("ended_at", UtcTime),
+    Index("ix_trials_open", "cluster", "ended_at"),
 )

@@ -16,7 +16,8 @@ def way_back(core: Core, node: str, state: ServiceState, record: DrainRecord | N
     held = core.view.states.get(node)
     if state == "retired":
         return "slurm must know the node again"
-    if held is not None and (held.out_of_service or held.hands_off or core.paused(node)):
+    tried = record is not None and record.state == "testing"
+    if held is not None and (tried or held.out_of_service or held.hands_off or core.paused(node)):
         return way_out(core, held, record if record is not None and record.open else None)
     if state == "verifying":
         return "the answer of its agent to a whole look"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from api.controller.burn_in import progress
 from api.controller.core import Core
 from api.controller.drain_record import DrainRecord
 from api.controller.quiet import why_paused
@@ -21,10 +22,10 @@ def drain_views(core: Core) -> list[DrainView]:
     failing = core.store.all_failing(core.cluster)
     views = []
     for name, state in sorted(core.view.states.items()):
-        owner = owner_of(state)
+        record, reason = records.get(name), state.active_reason
+        owner = owner_of(state) or (Owner(record.owner) if record is not None and record.state == "testing" else None)
         if owner is None:
             continue
-        record, reason = records.get(name), state.active_reason
         ours = parse(reason.text) if reason else None
         views.append(
             DrainView(
@@ -74,6 +75,8 @@ def way_out(core: Core, state: NodeState, record: DrainRecord | None) -> str:
 
 def _exit(core: Core, owner: Owner, record: DrainRecord | None, state: NodeState) -> str:
     """What brings this node back."""
+    if record is not None and record.state == "testing":
+        return "a job of ours in a reservation of ours; when it ends well and a look is clean the node is in service"
     if state.hands_off:
         return f"hands off while {state.hands_off}"
     if paused := core.paused(state.name):
@@ -87,7 +90,9 @@ def _exit(core: Core, owner: Owner, record: DrainRecord | None, state: NodeState
         part = f"{record.part}; " if record.part else ""
         return f"{part}verification {record.rounds} of {core.settings.verify_rounds}, asked for by {record.resume_by}"
     said = "; ".join(word for word in (record.part, record.held) if word)
-    if record.automatic and record.step == "verify":
+    if record.automatic and record.step == "burn-in":
+        way = f"mend it; {progress(core, record)}, then it is resumed"
+    elif record.automatic and record.step == "verify":
         way = f"mend it; {core.settings.verify_rounds} clean verifications in a row then resume it"
     else:
         way = "mend it; then nodevet resume"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from api.controller.automatic import judge_now
+from api.controller.burn_in import burns, done_by, enough, resting
 from api.controller.clean import not_clean
 from api.controller.core import Core
 from api.controller.identity import look
@@ -40,7 +41,7 @@ def _may(core: Core, record: DrainRecord) -> bool:
     """Whether this drain may end now: asked for by a person, or one whose rule ends by verification alone."""
     if record.resume_by is not None:
         return True
-    return core.settings.automation and record.automatic and record.step == "verify"
+    return core.settings.automation and record.automatic and record.step in ("verify", "burn-in")
 
 
 async def _step(core: Core, record: DrainRecord) -> None:
@@ -80,7 +81,9 @@ async def _ask(core: Core, record: DrainRecord) -> None:
             if record.rounds or record.state != "drained":
                 await asyncio.to_thread(core.records.change, record, core.clock(), state="drained", rounds=0)
             return
-    order = core.orders.give(core.cluster, record.node, new_order("verify"))
+        if resting(core, record):
+            return
+    order = core.orders.give(core.cluster, record.node, new_order("verify", deep=burns(record)))
     await asyncio.to_thread(
         core.records.change, record, core.clock(), state="verifying", order_id=order.id, order_at=core.clock()
     )
@@ -107,13 +110,17 @@ async def _judge(core: Core, record: DrainRecord, report: ReportView) -> None:
     await asyncio.to_thread(core.solved, record.node, "verify_silent", "verified")
     # Rounds of two boots are not in a row: what came up may be another machine.
     rounds = record.rounds + 1 if report.boot_id == record.boot_seen else 1
+    since = record.clean_since if rounds > 1 and record.clean_since else core.clock()
     change = partial(core.records.change, record, core.clock(), rounds=rounds, boot_seen=report.boot_id)
-    if rounds < core.settings.verify_rounds:
-        record = await asyncio.to_thread(partial(change, order_id=None))
+    record = await asyncio.to_thread(partial(change, clean_since=since))
+    if not enough(core, record):
+        record = await asyncio.to_thread(partial(core.records.change, record, core.clock(), order_id=None))
         await _ask(core, record)
         return
-    record = await asyncio.to_thread(change)
-    await give_back(core, record, f"{rounds} clean verifications", actor=record.resume_by or "controller")
+    if core.settings.verify_by == "job":
+        await core.trials.begin(record)
+        return
+    await give_back(core, record, done_by(core, record), actor=record.resume_by or "controller")
 
 
 def _failed(core: Core, record: DrainRecord, why: str) -> None:

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from api.ports import PauseView
 from api.problems import Absent
-from api.routes.deps import ControllerDep, Cursor, Drainer, Limit, Name, Viewer
+from api.routes.deps import ControllerDep, Cursor, Drainer, Limit, Name, Viewer, Window
 from api.routes.fleet import NODES_AT_ONCE
 from api.routes.shapes import DrainRows, Hostlist, Page, answers, body, paged, reply, row_cursor
-from api.service_port import LookView, MoveView, ServiceView
+from api.service_port import LookView, MoveView, PartView, ServiceView, SwapView
 from slurm.hostlist import expand
 
 router = APIRouter(tags=["service state"])
@@ -43,6 +43,25 @@ def node_moves(
 ) -> Response:
     """How the node moved between service and repair, the newest first."""
     return paged(controller.service.moves(cluster, node, row_cursor(cursor), limit), limit, lambda m: m.id)
+
+
+@router.get("/nodes/{cluster}/{node}/parts", **answers(Page[PartView]))
+def node_parts(cluster: Name, node: Name, controller: ControllerDep, _: Viewer) -> Response:
+    """The parts that stand in the node, then those that stood there, by slot."""
+    return reply(Page(items=controller.service.parts(cluster, node)))
+
+
+@router.get("/swaps", **answers(Page[SwapView]))
+def list_swaps(
+    controller: ControllerDep,
+    _: Viewer,
+    since: Window = 30 * 86400.0,
+    nodes: Annotated[str | None, Query(max_length=60_000)] = None,
+) -> Response:
+    """Parts that were replaced or moved within the last ``since`` seconds: where, when, after which drain."""
+    names = frozenset(expand(nodes, limit=NODES_AT_ONCE)) if nodes else None
+    found = controller.service.swaps(since or 30 * 86400.0)
+    return reply(Page(items=[v for v in found if names is None or v.node in names]))
 
 
 @router.get("/probation", **answers(Page[ServiceView]))

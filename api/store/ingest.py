@@ -12,6 +12,7 @@ from api.store.attribution import attribute
 from api.store.current import Current, changed, read_current, replace, write_changes, write_current
 from api.store.incidents import follow
 from api.store.job_faults import crashed
+from api.store.parts import note_parts
 from api.store.past import note
 from api.store.starts import record
 from api.store.status import facts_of, from_findings, from_report, read_status, record_inventory, write_status
@@ -84,6 +85,7 @@ def _apply(
     if not timely:
         write_status(connection, batch.cluster, batch.node, now, {})
         return []
+    note_parts(connection, facts_of(status.facts) if status else None, timely, now)
     booted = note(connection, (status.boot_id, facts_of(status.facts)) if status else None, timely, now)
     before = read_current(connection, batch.cluster, batch.node)
     after, named = _replay(connection, before, timely, now)

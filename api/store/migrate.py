@@ -19,6 +19,7 @@ import api.controller.service_tables
 import api.controller.tables
 import api.remedy.tables
 import api.store.job_tables
+import api.store.part_tables
 import api.store.past_tables
 import api.store.tables  # noqa: F401 - all put their tables on the metadata
 from api.store.base import metadata as metadata

@@ -14,7 +14,7 @@ from pathlib import Path
 from checks.judge.policy import shipped
 from checks.runner import Outcome
 from checks.wire import CheckReport, Occasion, PollAnswer
-from daemon.agent import codes
+from daemon.agent import codes, parts
 from daemon.agent.answers import Answer
 from daemon.agent.budget import Budget
 from daemon.agent.findings import Findings
@@ -141,9 +141,8 @@ class Agent:
         self._ready.set()
         log.info("event=ready node=%s profile=%s", self.identity.node, self.reporter.facts.profile)
         self._introduce()
-        work = asyncio.gather(self.schedule.run(), self.reporter.run())
         self.reporter.changed((codes.CHECK,))
-        await work
+        await asyncio.gather(self.schedule.run(), self.reporter.run())
 
     def _take_over(self) -> None:
         """What an earlier agent left on disk: its name, its leases, its refusals."""
@@ -209,6 +208,7 @@ class Agent:
             self.leave()
         if not self.planning.grounded:
             await self.planning.settle()
+        await parts.look(self.pool, self.reporter, bool(self.schedule.held))
         notes = await self.upkeep.take_marks()
         self.upkeep.look()
         if not self.planning.config_error:

@@ -70,7 +70,9 @@ def _line(host: Host, path: str) -> str:
 
 
 def _driver(host: Host) -> str:
-    found = re.search(r"Kernel Module\s+([0-9][0-9.]{1,20})", _line(host, "/proc/driver/nvidia/version"))
+    found = re.search(
+        r"Kernel Module\s+(?:for\s+\S+\s+)?([0-9][0-9.]{1,20})", _line(host, "/proc/driver/nvidia/version")
+    )
     return found.group(1) if found else ""
 
 

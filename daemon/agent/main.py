@@ -30,7 +30,7 @@ def run(config_path: Path | None = None) -> int:
     config, error = configuration(config_path, os.environ)
     host = config.host
     spec = HostSpec(root=host.root, kmsg=host.kmsg, nvml_library=host.nvml_library, simulated=host.simulated)
-    zygote = Zygote.start(spec, preload=("daemon.agent.ground",))
+    zygote = Zygote.start(spec, preload=("daemon.agent.ground", "daemon.agent.parts"))
     nursery = Nursery.start({"outbox": writer.serve, "uplink": worker.serve})
     _more_descriptors()
     status = asyncio.run(_serve(config, zygote, nursery, error))

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from checks.wire import Order
+from checks.wire import Occasion, Order
 from daemon.agent.findings import Findings
 from daemon.agent.judge import Judge
 from daemon.agent.reporting import Reporter
@@ -67,21 +67,21 @@ class Orders:
                 self.reporter.send("manual", (), None, notes=(note, f"no check {error} is asked on this node"))
                 instances = []
             if instances:
-                await self.fresh(instances, note)
+                await self.fresh(instances, note, occasion="burn-in" if order.deep else "manual")
         elif order.kind in ("reset-gpu", "run"):
             await self.hands.carry_out(order)
         self._known[order.id] = True
 
-    async def fresh(self, instances: Sequence[Instance], *notes: str) -> None:
-        """Ask these now, and report what they say as a manual round."""
+    async def fresh(self, instances: Sequence[Instance], *notes: str, occasion: Occasion = "manual") -> None:
+        """Ask these now, and report what they say as a round of its own."""
         started = self.findings.clock()
         if self.schedule.held:
             # What is known is old: nobody shall take it for an answer.
             why = self.judge.paused or self.schedule.held
-            self.reporter.send("manual", (), None, notes=(*notes, f"nothing was asked: {why}"))
+            self.reporter.send(occasion, (), None, notes=(*notes, f"nothing was asked: {why}"))
             return
         await self.schedule.refresh(instances, ROUND_LIMIT)
         found = self.findings.current({i.check.name for i in instances})
-        decision = self.judge.decide("manual", self.findings.current())
+        decision = self.judge.decide(occasion, self.findings.current())
         seconds = self.findings.clock() - started
-        self.reporter.send("manual", found, decision, seconds=seconds, notes=notes)
+        self.reporter.send(occasion, found, decision, seconds=seconds, notes=notes)

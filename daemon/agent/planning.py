@@ -60,7 +60,9 @@ class Planning:
         try:
             found = await self._pool.call(ground.LANE, ground.LOOK, arguments, timeout=GROUND_LIMIT)
             seen = msgspec.convert(found, ground.Ground)
-            facts = msgspec.structs.replace(seen.facts, agent_version=agent_version())
+            known = self._reporter.facts
+            told = {"gpus": known.gpus, "gpu_model": known.gpu_model, "parts": known.parts}
+            facts = msgspec.structs.replace(seen.facts, agent_version=agent_version(), **told)
             self._hooks.gres_conf, troubles = seen.gres, list(seen.troubles)
             self.grounded = True
         except (LaneError, msgspec.ValidationError) as error:

@@ -71,11 +71,16 @@ class Reporter:
                 self.full_at = float("-inf")
             self.interval(await self.before())
 
+    @property
+    def full_due(self) -> bool:
+        """Whether the next report between jobs tells everything."""
+        return time.monotonic() - self.full_at >= FULL_SECONDS
+
     def interval(self, notes: Sequence[str] = ()) -> None:
         """One report between jobs: of what changed, or of everything when that is due."""
         self._event.clear()
         changed, self._changed = self._changed, set()
-        full = time.monotonic() - self.full_at >= FULL_SECONDS
+        full = self.full_due
         everything = self.findings.current()
         self.decision = self.judge.decide("interval", everything)
         if full:

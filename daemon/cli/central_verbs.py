@@ -19,6 +19,7 @@ CENTRAL = {
     "pause": ("daemon.cli.rest:pause", "Keep hands off nodes for a time."),
     "repair": ("daemon.cli.repair:repair", "Keep hands off nodes in repair, under a ticket."),
     "ready": ("daemon.cli.repair:ready", "End a pause, a repair or a maintenance, and verify."),
+    "swaps": ("daemon.cli.swaps:swaps", "Which parts were replaced, after which drain, verified or not."),
     "probation": ("daemon.cli.repair:probation", "Nodes watched closer, nodes held for flapping, strikes."),
     "silence": ("daemon.cli.rest:silence", "Have findings lead to nothing for a time."),
     "remedy": ("daemon.cli.remedies:remedy", "Mend a drained node: reset a GPU, reboot, run a site executable."),

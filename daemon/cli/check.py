@@ -11,12 +11,17 @@ from daemon.cli.output import Refused, Undecided, json_option, paint, print_json
 from daemon.cli.settings import settings
 
 ORDER = ("fail", "unknown", "warn", "ok", "skipped")
+ONLY_FAIL = "nodevet.only_fail"
 LABEL = "etc/nodevet-simulated"
 
 
 def exit_code(statuses: set[str]) -> int:
     """2 if any fail, else 3 if any unknown, else 1 if any warn, else 0."""
     return next((code for word, code in (("fail", 2), ("unknown", 3), ("warn", 1)) if word in statuses), 0)
+
+
+def _only_fail(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[ONLY_FAIL] = value
 
 
 @click.command()
@@ -29,6 +34,8 @@ def exit_code(statuses: set[str]) -> int:
 @click.option(
     "--gpus", metavar="0,1", help="Device minors, as if a job were given these GPUs; asks the job's checks too."
 )
+@click.option("--only-fail", is_flag=True, expose_value=False, callback=_only_fail,
+              help="Exit with 0 unless something fails, as the job of a trial does.")  # fmt: skip
 @json_option
 @click.option("--sysroot", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Look at a captured or simulated tree instead of this machine.")  # fmt: skip
@@ -75,7 +82,8 @@ def check(
         print_json(report)
     else:
         _print(answer.where, answer.notes, time.monotonic() - started, report)
-    return exit_code({f.status for f in report.findings})
+    statuses: set[str] = {f.status for f in report.findings}
+    return exit_code(statuses & {"fail"} if ctx.meta.get(ONLY_FAIL) else statuses)
 
 
 def _minors(text: str | None) -> tuple[int, ...] | None:

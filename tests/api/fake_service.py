@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
 from api.ports import DrainRow
-from api.service_port import LookView, MoveView, ServiceState, ServiceView, StrikeView
+from api.service_port import LookView, MoveView, PartView, ServiceState, ServiceView, StrikeView, SwapView
 from slurm.hostlist import expand
 
 T0 = datetime(2026, 12, 1, 9, 0, tzinfo=timezone.utc)
@@ -49,6 +49,19 @@ class FakeService:
                      wanted_at=T0, done_at=T0),
             LookView(cluster="c", node="n2", state="bad", why="said to be ready by ann", actor="ann",
                      wanted_at=T0, done_at=T0, detail="gpu_lost GPU 3: gone"),
+        ]  # fmt: skip
+
+    def parts(self, cluster: str, node: str) -> list[PartView]:
+        return [
+            PartView(cluster=cluster, node=node, kind="gpu", slot="0000:19:00.0", uuid="GPU-b", serial="2",
+                     model="H100", since=T0, until=None),
+        ]  # fmt: skip
+
+    def swaps(self, seconds: float) -> list[SwapView]:
+        [new] = self.parts("c", "n1")
+        return [
+            SwapView(cluster="c", node="n1", at=T0, old=None, new=new, drain="gpu_lost", drained_at=T0,
+                     verified="verified", came_from="was in n7 until then"),
         ]  # fmt: skip
 
     async def repair(self, nodes: str, ticket: str, reason: str, actor: str) -> list[DrainRow]:

@@ -43,6 +43,14 @@ def test_probation_and_looks(client: TestClient, viewer: dict[str, str]) -> None
     assert [(v["node"], v["state"]) for v in looks] == [("n2", "bad")]
 
 
+def test_parts_and_swaps(client: TestClient, viewer: dict[str, str]) -> None:
+    assert [p["serial"] for p in client.get("/api/v1/nodes/c/n1/parts", headers=viewer).json()["items"]] == ["2"]
+    [swap] = client.get("/api/v1/swaps?since=86400", headers=viewer).json()["items"]
+    assert (swap["drain"], swap["verified"], swap["new"]["slot"]) == ("gpu_lost", "verified", "0000:19:00.0")
+    assert client.get("/api/v1/swaps?nodes=n2", headers=viewer).json()["items"] == []
+    assert client.get("/api/v1/swaps?since=-1", headers=viewer).status_code == 422
+
+
 def test_a_repair_is_begun_by_an_operator_under_a_ticket(
     client: TestClient, viewer: dict[str, str], operator: dict[str, str], controller: FakeController
 ) -> None:

@@ -39,7 +39,7 @@ def running(options: Options, *, cred_expire: int = 8, patient: bool = False) ->
         pytest.skip(reason)
     base = new_base()
     conf = auth(base, cred_expire) + options.slurm_conf
-    server = ("" if patient else NO_BELIEF) + options.server
+    server = ("" if patient else NO_BELIEF) + options.server.replace("{base}", str(base))
     cluster = SimCluster(base, replace(options, slurm_conf=conf, server=server))
     try:
         cluster.start()

@@ -38,6 +38,11 @@ class Door(http.server.BaseHTTPRequestHandler):
                 for n, s in Door.answers.items()
             ]
             self._say({"items": rows})
+        elif self.path.startswith("/api/v1/swaps"):
+            part = {"kind": "gpu", "slot": "0000:19:00.0", "serial": "2", "uuid": "GPU-2"}
+            old = {**part, "serial": "", "uuid": "GPU-1"}
+            told = {"drain": "gpu_lost", "verified": "pending", "came_from": "was in n7 until then"}
+            self._say({"items": [{"node": "n1", "at": "2026-12-01T09:00:00Z", "old": old, "new": part, **told}]})
         else:
             row = {"node": "n1", "ticket": "4711", "actor": "ann", "reason": "swap", "state": "probation",
                    "probation_until": "2026-12-02T09:00:00Z", "created_at": "2026-12-01T09:00:00Z",
@@ -108,3 +113,8 @@ def test_repair_needs_ticket_and_reason_and_says_what_was_refused(url: str) -> N
 def test_probation_shows_strikes_beside_their_limits(url: str) -> None:
     code, text = run(url, "probation")
     assert code == 0 and "gpu_lost 0.5 of 2.2" in text and "2026-12-02 09:00" in text
+
+
+def test_swaps_say_which_part_took_which_place(url: str) -> None:
+    code, text = run(url, "swaps", "n1", "--since", "7d")
+    assert code == 0 and "GPU-1 -> 2" in text and "gpu_lost" in text and "was in n7 until then" in text
