@@ -46,6 +46,28 @@ class JobExplained(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptExplained, ...]
 
 
+class AttemptWords(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one attempt, for its user."""
+
+    attempt: str
+    at: datetime
+    text: str
+
+
+class JobWords(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's attempts in their order, for its user."""
+
+    cluster: str
+    job_id: int
+    attempts: tuple[AttemptWords, ...]
+
+
+def words_of(told: JobExplained) -> JobWords:
+    """Only what the job's user needs: neither codes nor users nor other jobs."""
+    attempts = tuple(AttemptWords(attempt=a.attempt, at=a.at, text=a.for_user) for a in told.attempts)
+    return JobWords(cluster=told.cluster, job_id=told.job_id, attempts=attempts)
+
+
 def explain(
     cluster: str,
     job_id: int,

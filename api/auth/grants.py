@@ -23,7 +23,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     label: Annotated[str, msgspec.Meta(max_length=64)] = ""
     cluster: str | None = None
     node: str | None = None
-    scopes: Annotated[tuple[Literal["read", "drain", "order", "ack", "admin"], ...], msgspec.Meta(max_length=5)] = ()
+    scopes: Annotated[
+        tuple[Literal["read", "jobs", "drain", "order", "ack", "admin"], ...], msgspec.Meta(max_length=6)
+    ] = ()
     expires_at: datetime | None = None
 
 

@@ -26,7 +26,7 @@ class Principal:
     def need(self, least: Role, scope: str = "") -> None:
         """Raise unless this principal has at least the role; agents never have a person's.
 
-        A token with scopes may do only what they name: ``read``, ``drain``, ``order``, ``ack``, ``admin``.
+        A token with scopes may do only what they name: ``read``, ``jobs``, ``drain``, ``order``, ``ack``, ``admin``.
         """
         if self.role is None:
             raise Unauthorized("a token is needed: Authorization: Bearer <token>")

@@ -41,10 +41,18 @@ def needs(role: Role, scope: str) -> Callable[[Request], Principal]:
     return principal
 
 
+def job_reader(request: Request) -> Principal:
+    """Whoever may read, and whoever may read nothing but what became of a job."""
+    found: Principal = request.scope["state"]["principal"]
+    found.need("viewer", "jobs" if "jobs" in found.scopes else "read")
+    return found
+
+
 SharedDep = Annotated[Shared, Depends(shared_of)]
 StoreDep = Annotated[Store, Depends(store_of)]
 ControllerDep = Annotated[ControllerPort, Depends(controller_of)]
 Viewer = Annotated[Principal, Depends(needs("viewer", "read"))]
+JobReader = Annotated[Principal, Depends(job_reader)]
 Drainer = Annotated[Principal, Depends(needs("operator", "drain"))]
 Orderer = Annotated[Principal, Depends(needs("operator", "order"))]
 Acker = Annotated[Principal, Depends(needs("operator", "ack"))]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from api.explain import JobExplained, explain
+from api.explain import JobExplained, JobWords, explain, words_of
 from api.problems import Absent
-from api.routes.deps import ControllerDep, Cursor, Limit, Name, RowId, StoreDep, Viewer, Window
+from api.routes.deps import ControllerDep, Cursor, JobReader, Limit, Name, RowId, SharedDep, StoreDep, Viewer, Window
 from api.routes.shapes import Page, answers, paged, reply, row_cursor, to_cursor
 from api.store.store import utc_now
 from api.store.views import JobFilter, JobView, ReportView
@@ -56,6 +56,23 @@ def explain_job(cluster: Name, job_id: RowId, store: StoreDep, controller: Contr
         raise Absent(f"no report of job {job_id} in cluster {cluster}")
     began = store.began(cluster, job_id=job_id)
     return reply(explain(cluster, job_id, reports, starts, began, controller.limits()))
+
+
+@router.get("/words/jobs/{job_id}", **answers(JobWords))
+def job_in_words(
+    job_id: RowId,
+    shared: SharedDep,
+    controller: ControllerDep,
+    _: JobReader,
+    cluster: Annotated[str | None, Query(max_length=128)] = None,
+) -> Response:
+    """What became of a job, in its user's words: no code, no user, no other job; all that scope ``jobs`` may read."""
+    home, store = cluster or shared.settings.cluster, shared.store
+    reports, starts = store.reports_of_job(home, job_id), store.starts_of_job(home, job_id)
+    if not reports and not starts:
+        raise Absent(f"nothing is known of job {job_id}: it has not begun yet, or ran on nodes without an agent")
+    told = explain(home, job_id, reports, starts, store.began(home, job_id=job_id), controller.limits())
+    return reply(words_of(told))
 
 
 @router.get("/reports/{number}", **answers(ReportView))

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import click
 
-from daemon.central import Central
+from daemon.central import Central, NotAllowed
 from daemon.central import Refused as NoAnswer
 from daemon.cli.job_facts import facts, print_evidence, print_facts
 from daemon.cli.output import Refused, json_option, print_json, table
@@ -38,6 +38,8 @@ def jobs(
 ) -> None:
     """List the newest job attempts, or tell why one job was refused and what Slurm does next.
 
+    A token of scope "jobs", as a site may give it to every user, shows what became of one job in its user's words.
+
     \b
     Examples:
       nodevet jobs
@@ -45,6 +47,9 @@ def jobs(
       nodevet jobs 4711
     """
     with service(ctx, **where) as client:
+        if job_id is not None and (said := _words_only(client, job_id, cluster)) is not None:
+            _print_words(said, as_json)
+            return
         if job_id is None:
             rows = every(client, "jobs", most=limit, limit=min(limit, 500), only=only, since=_text(since))
             told: Row = {}
@@ -65,6 +70,24 @@ def jobs(
         _print_told(told)
         print_evidence(rows)
         print_facts(known)
+
+
+def _words_only(client: Central, job_id: int, cluster: str | None) -> Row | None:
+    """The user's words, where this token may read nothing else."""
+    try:
+        client.get("jobs", dict[str, object], limit=1)
+    except NotAllowed:
+        return client.get(f"words/jobs/{job_id}", dict[str, object], cluster=cluster)
+    return None
+
+
+def _print_words(said: Row, as_json: bool) -> None:
+    if as_json:
+        print_json(said)
+        return
+    attempts = said.get("attempts")
+    for attempt in attempts if isinstance(attempts, list) else []:
+        click.echo(f"{cell(attempt, 'attempt')}, {age(attempt, 'at')} ago: {cell(attempt, 'text')}")
 
 
 def _text(since: float | None) -> str | None:

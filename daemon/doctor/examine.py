@@ -19,12 +19,15 @@ from daemon.cli.output import NotAllowed, Refused, Unreachable
 from daemon.config import Config
 from daemon.doctor import agent, hooks, slurm_side
 from daemon.doctor.central import central_rules
+from daemon.doctor.spool import spool_rules
 from daemon.plan import plan
 from slurm.commands import Commands
 from slurm.doctor import Advice, job_rules, limit_rules, program_rules, worst
 from slurm.doctor.rights import slurm_silent
 from slurm.errors import SlurmError
 from slurm.run import Run, run_command
+
+SPOOL = "/run/nodevet-jobs"  # compiled into the hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ def slurm(subject: Subject, run: Run) -> Iterator[Advice]:
     yield from program_rules(running, here, package_version())
     if in_force is not None:
         yield from hooks.conf_rules(in_force)
+    yield from spool_rules(running, Path(in_force.values.get("spool", SPOOL) if in_force else SPOOL))
     if running.value("AuthType") == "auth/munge":
         yield slurm_side.munge(running.value("AuthInfo"))
     yield slurm_side.may_drain(backend, service=subject.service or slurm_side.user() == slurm_side.ACCOUNT)

@@ -92,6 +92,16 @@ install_units() {
     put "$ROOT/deploy/systemd/nodevet.sysusers" /usr/lib/sysusers.d/nodevet.conf 0644
     [ -z "$SERVER" ] || put "$ROOT/deploy/systemd/nodevet-server.sysusers" /usr/lib/sysusers.d/nodevet-server.conf 0644
     put "$ROOT/deploy/systemd/nodevet.tmpfiles" /usr/lib/tmpfiles.d/nodevet.conf 0644
+    # Made at every boot, where slurmctld leaves what it knows of jobs; only it and the server may write there.
+    [ -z "$SERVER" ] ||
+        echo "d /run/nodevet-jobs 2770 $(slurm_user) nodevet-server -" | put_text /usr/lib/tmpfiles.d/nodevet-jobs.conf 0644
+}
+
+# Slurm's own account: as slurm.conf says, and without a word of it root's, which is Slurm's default.
+slurm_user() {
+    found=$(sed -n 's/^[[:space:]]*SlurmUser[[:space:]]*=[[:space:]]*\([A-Za-z0-9_][A-Za-z0-9_.-]*\).*/\1/pI' \
+        "$D/etc/slurm/slurm.conf" "$D/etc/slurm-llnl/slurm.conf" 2>/dev/null | tail -n 1)
+    echo "${found:-root}"
 }
 
 make_users() {
@@ -110,6 +120,7 @@ make_users() {
     if [ -n "$SERVER" ]; then
         run install -d -m 0700 -o nodevet-server -g nodevet-server /var/lib/nodevet-server
         run chgrp nodevet-server /etc/nodevet/server.toml
+        run install -d -m 2770 -o "$(slurm_user)" -g nodevet-server /run/nodevet-jobs
     fi
 }
 
@@ -147,6 +158,7 @@ uninstall() {
     if [ -z "$D" ] && [ -d /run/systemd/system ]; then run systemctl disable --now nodevet-agent nodevet-server 2>/dev/null; fi
     run rm -f "$D/etc/systemd/system/nodevet-agent.service" "$D/etc/systemd/system/nodevet-server.service" \
         "$D/usr/lib/sysusers.d/nodevet.conf" "$D/usr/lib/sysusers.d/nodevet-server.conf" "$D/usr/lib/tmpfiles.d/nodevet.conf" \
+        "$D/usr/lib/tmpfiles.d/nodevet-jobs.conf" \
         "$D$HOOKS/nodevet-prolog" "$D$HOOKS/nodevet-epilog" "$D$HOOKS/nodevet-health" \
         "$D$HOOKS/nodevet-unkillable" "$D$HOOKS/nodevet-taskprolog" \
         "$D$HOOKS/nodevet-prologctld" "$D$HOOKS/nodevet-epilogctld" "$D$PREFIX"

@@ -42,6 +42,7 @@ MATRIX: list[tuple[str, str, object, tuple[int, ...]]] = [
     ("GET", "/api/v1/jobs/{cluster}/{job_id}", None, READ),
     ("GET", "/api/v1/jobs/{cluster}/{job_id}/explain", None, READ),
     ("GET", "/api/v1/jobs/{cluster}/{job_id}/facts", None, READ),
+    ("GET", "/api/v1/words/jobs/{job_id}", None, READ),
     ("GET", "/api/v1/reports/{number}", None, READ),
     ("GET", "/api/v1/incidents", None, READ),
     ("GET", "/api/v1/incidents/{number}", None, READ),

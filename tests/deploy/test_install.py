@@ -218,6 +218,23 @@ def service(name: str) -> dict[str, str]:
     return dict(parser["Service"])
 
 
+@pytest.mark.parametrize(
+    ("conf", "user"),
+    [
+        ("SlurmUser=slurmadm\n", "slurmadm"),
+        ("#SlurmUser=x\n  slurmuser = hpc # ours\n", "hpc"),
+        ("", "root"),
+        (None, "root"),
+    ],
+)
+def test_the_spool_of_jobs_is_slurms_own_account(conf: str | None, user: str, tmp_path: Path) -> None:
+    if conf is not None:
+        (tmp_path / "etc/slurm").mkdir(parents=True)
+        (tmp_path / "etc/slurm/slurm.conf").write_text(conf)
+    command = ["sh", "-c", '. "$0"; D=$1; slurm_user', str(ROOT / "deploy/install/parts.sh"), str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=30).stdout == f"{user}\n"
+
+
 def test_the_agent_sees_the_mounts_and_devices_that_jobs_see() -> None:
     assert [key for key in service("agent") if MOUNTS_OF_ITS_OWN.fullmatch(key)] == []
     assert MOUNTS_OF_ITS_OWN.fullmatch("ProtectHome")
