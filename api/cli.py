@@ -148,7 +148,7 @@ def token() -> None:
 @click.option("--cluster", help="An agent's cluster.")
 @click.option("--node", help="An agent's node.")
 @click.option("--label", default="", help="Whose it is or what it is for.")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(["read", "drain", "order", "ack", "admin"]))
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(["read", "jobs", "drain", "order", "ack", "admin"]))
 @click.option("--expires", help="How long it is good, such as 12h or 90d; default for ever.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the secret there (0600, must not exist).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

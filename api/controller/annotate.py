@@ -98,8 +98,10 @@ def wanted(state: NodeState, failing: Mapping[str, Sequence[Finding]]) -> str:
     found = failing.get(state.name, ())
     if not found or owner_of(state) not in (Owner.SLURM, Owner.OTHER):
         return ""
-    told = list(dict.fromkeys(f"{f.code} {f.target}" for f in found if f.blame == "node"))
+    told = list(dict.fromkeys(f"{f.code} {f.target}" for f in found if (f.status, f.blame) == ("fail", "node")))
     more = f" and {len(told) - CODES_SHOWN} more" if len(told) > CODES_SHOWN else ""
+    if not told:
+        return ""
     return one_line((", ".join(told[:CODES_SHOWN]) + more).replace("[", "(").replace("]", ")"), TEXT_LIMIT)
 
 

@@ -52,8 +52,10 @@ def _beside(core: Core, owner: Owner, state: NodeState, failing: Sequence[Findin
     if owner in (Owner.SLURM, Owner.OTHER):
         if known := core.slurms_own(state.name)[0]:
             yield known
-        told = [f"{f.code} {f.target}: {f.message}" for f in failing[:SHOWN]]
-        more = f" and {len(failing) - SHOWN} more" if len(failing) > SHOWN else ""
+        # What the policy alone calls a failure stays with its check's own word: the kernel's memory of a fault that is over.
+        bad = [f for f in failing if f.status == "fail"]
+        told = [f"{f.code} {f.target}: {f.message}" for f in bad[:SHOWN]]
+        more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
         if told:
             yield f"we find {'; '.join(told)}{more}"
     if (pause := core.quiet.paused(state.name, core.clock())) is not None:

@@ -38,6 +38,15 @@ def test_our_finding_stands_beside_a_foreign_reason_and_goes_with_it(tmp_path: P
         assert [a.action for a in b.store.audit_log() if "annot" in a.action] == ["annotation removed", "annotated"]
 
 
+def test_what_only_the_kernel_remembers_is_no_finding_beside_a_reason(tmp_path: Path) -> None:
+    """A code that the policy calls a failure, said as a warning by its check, is of a fault that is over."""
+    with bench(tmp_path, annotate=("comment",)) as b:
+        foreign(b)
+        b.report("n1", b.lost(status="warn"))
+        asyncio.run(b.tick())
+        assert notes(b) == [] and b.control.drains()[0].beside == ()
+
+
 def test_it_goes_when_the_node_is_given_back(tmp_path: Path) -> None:
     with bench(tmp_path, annotate=("extra",), automation=False) as b:
         foreign(b)
