@@ -52,7 +52,7 @@ def _beside(core: Core, owner: Owner, state: NodeState, failing: Sequence[Findin
     if owner in (Owner.SLURM, Owner.OTHER):
         if known := core.slurms_own(state.name)[0]:
             yield known
-        # What the policy alone calls a failure stays with its check's own word: the kernel's memory of a fault that is over.
+        # What only the policy calls a failure is the kernel's memory of a fault that is over.
         bad = [f for f in failing if f.status == "fail"]
         told = [f"{f.code} {f.target}: {f.message}" for f in bad[:SHOWN]]
         more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
