@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from api.controller.annotate import wanted
 from checks.wire import Decision, JobAttempt
 from slurm.errors import PermissionDenied
 from tests.api.controller.fake_slurm import Bench, bench
@@ -40,11 +41,15 @@ def test_our_finding_stands_beside_a_foreign_reason_and_goes_with_it(tmp_path: P
 
 def test_what_only_the_kernel_remembers_is_no_finding_beside_a_reason(tmp_path: Path) -> None:
     """A code that the policy calls a failure, said as a warning by its check, is of a fault that is over."""
-    with bench(tmp_path, annotate=("comment",)) as b:
+    with bench(tmp_path) as b:
         foreign(b)
-        b.report("n1", b.lost(status="warn"))
-        asyncio.run(b.tick())
-        assert notes(b) == [] and b.control.drains()[0].beside == ()
+        state = b.slurm.table["n1"]
+        for status, expected in (("fail", "gpu_lost GPU 3"), ("warn", "")):
+            found = (b.lost(status=status),)
+            b.core.store.all_failing = lambda _, found=found: {"n1": found}  # type: ignore[method-assign, misc]
+            asyncio.run(b.core.view.refresh())
+            assert wanted(state, {"n1": found}) == expected
+            assert bool(b.control.drains()[0].beside) is bool(expected)
 
 
 def test_it_goes_when_the_node_is_given_back(tmp_path: Path) -> None:
