@@ -124,10 +124,26 @@ EVICTED = code(
     explain="The server did not hear from this client in time: the mount is listed, open files give errors until the "
     "programs that hold them end. Confirm: `lfs check servers`, a read of a canary file. It drains no node.",
 )
+SWITCH = code(
+    "nvswitch_fatal",
+    "fail",
+    "node",
+    "{means}",
+    explain="Every GPU of the node sends over the switches: collectives hang or fail although NVML says all is well. "
+    "Confirm: `dmesg | grep SXid`, `nvidia-smi nvlink -s`, the fabric manager's log. Do: let jobs end, reboot; if it "
+    "comes back, the board is for the maker.",
+)
+SWITCH_ERRORS = code(
+    "nvswitch_errors",
+    "warn",
+    "node",
+    "{means} ({lines} lines within {within:g} s, limit {limit})",
+    explain="Confirm: `dmesg | grep SXid`. Do: watch; a board that gives many is for the maker.",
+)
 _OURS = {
     c.name: c
     for c in (LOCKUP, UNCORRECTED, CORRECTED, PCIE, HOT, TROUBLE, GPU_INIT, DISK_GONE, DISK, NIC_DEAD, NIC, SERVER,
-              EVICTED)
+              EVICTED, SWITCH, SWITCH_ERRORS)
 }  # fmt: skip
 KEPT = 256
 """Targets with standing lines; more at once are counted under the kind alone."""

@@ -63,8 +63,22 @@ LINES: dict[str, tuple[str, str]] = {
         "Lustre: scratch-MDT0000-mdc-ffff88: Connection to scratch-MDT0000 (at 172.16.0.1@o2ib) was lost; in progress",
         "scratch-MDT0000",
     ),
+    "sxid_always_fatal": (
+        "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 23001, Non-fatal, Link 46 ingress SRC-VC buffer overflow (First)",
+        "0000:c1:00.0",
+    ),
+    "sxid_fatal": (
+        "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 46 sourcetrack timeout error (First)",
+        "0000:c1:00.0",
+    ),
+    "sxid_nonfatal": (
+        "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20001, Non-fatal, Link 46 TX Replay Error",
+        "0000:c1:00.0",
+    ),
+    "sxid_hot": ("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 10004, Host_thermal_event_start", "0000:c1:00.0"),
 }
 CLEARS = {
+    "sxid_hot": "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 10005, Host_thermal_event_end",
     "throttled": "CPU12: Core temperature/speed normal (total events = 1)",
     "pcie_recovery_failed": "pcieport 0000:3a:00.0: AER: device recovery successful",
     "pcie_link_down": "pcieport 0000:3a:00.0: pciehp: Slot(12): Link Up",
@@ -180,6 +194,13 @@ def test_lines_far_apart_are_no_storm(log: Log) -> None:
         log.write(LINES["soft_lockup"][0])
         log.seconds += 400.0
     assert log.found() == []
+
+
+def test_a_fatal_error_of_a_switch_stands_for_a_day(log: Log) -> None:
+    """Nothing that can be asked tells that the links are well again; a new boot does."""
+    log.write(LINES["sxid_fatal"][0])
+    log.clock += 20 * 3600.0
+    assert [f.code for f in log.found()] == ["nvswitch_fatal"]
 
 
 def test_two_targets_do_not_add_up(log: Log) -> None:
