@@ -32,6 +32,9 @@ def swapped(before: Sequence[str], now: Sequence[str]) -> str:
 def look(core: Core, record: DrainRecord) -> DrainRecord:
     """Hold the drained node against what stood in it and ran there; after a swap verification begins anew."""
     boot, swap = core.boot_of(record.node), swapped(record.gpus, core.records.gpus(core.cluster, record.node)[0])
+    if others := core.records.other_parts(record):
+        swap = f"{swap}, {others}" if swap else f"part swapped: {others}"
+    swap = swap[:PART_LIMIT]
     rebooted = REBOOTED if boot and record.boot_id and boot != record.boot_id else ""
     part = "; ".join(said for said in (swap, rebooted) if said)
     if not part or part == record.part:

@@ -13,6 +13,7 @@ from api.controller.permit_records import NewPermit, PermitRecords
 from api.controller.tables import drains
 from api.store.database import Database
 from api.store.ledger import write_audit
+from api.store.parts import swapped_since
 from api.store.status import facts_of, read_inventory, read_status
 from checks.judge.guard import PastDrain
 
@@ -188,6 +189,12 @@ class Records(PermitRecords):
             facts = facts_of(row.facts) if row else None
             known = read_inventory(connection, cluster, node)
         return facts.gpus if facts else (), known.gpus if known else ()
+
+    def other_parts(self, record: DrainRecord) -> str:
+        """Which parts beside GPUs took another's place since the drain; GPUs are told by what stood there before."""
+        with self._db.read() as connection:
+            rows = swapped_since(connection, record.cluster, record.node, record.created_at)
+        return ", ".join(f"{r.kind} in {r.slot} is {r.serial or r.uuid} now" for r in rows[:8])
 
     def of_job(self, cluster: str, node: str, job: str, since: datetime) -> list[DrainRecord]:
         """Records of a node that one job attempt led to since a time, those that failed left out."""

@@ -20,15 +20,13 @@ from api.controller.drain_record import DrainRecord
 from api.controller.orders import new_order
 from api.controller.pace import DRAIN
 from api.controller.trial_book import Step, Trial, TrialBook
-from api.controller.trial_end import Endings
+from api.controller.trial_end import Endings, is_ours
 from api.store.database import Database
 from slurm.batch import Batch
 from slurm.errors import SlurmError
 from slurm.hostlist import fold
 from slurm.ownership import OurRecord, Result, resume_if_ours
-from slurm.reason import parse
 from slurm.reservation import Reservation
-from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
 YEAR = 365 * 86400
@@ -131,7 +129,7 @@ class Trials:
         state = await core.view.call(backend.node, trial.node)
         there = await core.view.call(backend.reservations)
         others = [r.name for r in there.values() if trial.node in r.nodes and r.name != trial.reservation]
-        if not state.drained or not _token(state, record) or state.hands_off or others:
+        if not state.drained or not is_ours(state, record) or state.hands_off or others:
             why = f"reserved as {others[0]}" if others else f"{state} is not as we left it"
             return await self._ends.out(trial, "tidy", f"node {trial.node}: {why}")
         if trial.reservation not in there:
@@ -189,7 +187,7 @@ class Trials:
         state = await core.view.call(core.view.backend.node, trial.node)
         if state.out_of_service:
             # Slurm or a person took it out; our own reason there means that a crash hid our second drain.
-            return await self._ends.out(trial, "drain", f"taken out: {state}") if _token(state, record) else False
+            return await self._ends.out(trial, "drain", f"taken out: {state}") if is_ours(state, record) else False
         if not await self._reserved(trial):
             return await self._ends.outside(trial, record)
         assert trial.job_id is not None
@@ -213,7 +211,7 @@ class Trials:
         core = self._core
         state = await core.view.call(core.view.backend.node, trial.node)
         if state.out_of_service:
-            return await self._ends.out(trial, "drain", f"taken out: {state}") if _token(state, record) else False
+            return await self._ends.out(trial, "drain", f"taken out: {state}") if is_ours(state, record) else False
         reports = await asyncio.to_thread(core.store.recent_reports, core.cluster, trial.node, limit=20)
         found = next((r for r in reports if f"order:{trial.order_id}" in r.notes), None)
         if found is not None:
@@ -224,8 +222,3 @@ class Trials:
         if abs((core.clock() - trial.step_at).total_seconds()) > core.settings.verify_timeout:
             return await self._ends.out(trial, "drain", "the agent did not answer the look after the job")
         return False
-
-
-def _token(state: NodeState, record: DrainRecord) -> bool:
-    ours = parse(state.reason.text) if state.reason else None
-    return ours is not None and ours.token == record.token

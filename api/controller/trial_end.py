@@ -13,10 +13,18 @@ from api.controller.trial_book import Step, Trial, TrialBook
 from api.controller.verify import resumed
 from slurm.errors import NotFound, SlurmError
 from slurm.ownership import Result, drain_if_free
+from slurm.reason import parse
+from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
 # Slurm takes its flags off a node some seconds after the reservation is gone.
 FLAGS_SECONDS = 60.0
+
+
+def is_ours(state: NodeState, record: DrainRecord) -> bool:
+    """Whether the node is out of service under just this drain."""
+    ours = parse(state.active_reason.text) if state.active_reason else None
+    return ours is not None and ours.token == record.token
 
 
 class Endings:
@@ -34,7 +42,12 @@ class Endings:
 
     async def drain(self, trial: Trial, record: DrainRecord) -> bool:
         """The node is drained again, for what it was drained for, before anything else is taken away."""
-        pen = await self._core.pen()
+        core = self._core
+        if is_ours(await core.view.call(core.view.backend.node, trial.node), record):
+            # Drained before a crash, perhaps under a person's own words.
+            await asyncio.to_thread(self._book.step, trial, "tidy", core.clock())
+            return True
+        pen = await core.pen()
         outcome = await pen.change(trial.node, drain_if_free, record.reason, reserved=True)
         if outcome.result in (Result.WRITTEN, Result.ALREADY_OURS):
             await asyncio.to_thread(self._book.step, trial, "tidy", self._core.clock())

@@ -101,6 +101,13 @@ def by_id(connection: Connection, numbers: Sequence[int]) -> dict[int, Row[Any]]
     return {r.id: r for r in rows}
 
 
+def swapped_since(connection: Connection, cluster: str, node: str, since: datetime) -> Sequence[Row[Any]]:
+    """Parts other than GPUs that took another's place in a node since a time."""
+    mine = (part_slots.c.cluster == cluster, part_slots.c.node == node, part_slots.c.since >= since)
+    query = select(part_slots).where(*mine, part_slots.c.replaced.is_not(None), part_slots.c.kind != "gpu")
+    return connection.execute(query.order_by(part_slots.c.id)).all()
+
+
 def came(connection: Connection, cluster: str, since: datetime, limit: int) -> Sequence[Row[Any]]:
     """Parts that came into a slot since a time, the newest first."""
     query = select(part_slots).where(part_slots.c.cluster == cluster, part_slots.c.since >= since)

@@ -146,6 +146,29 @@ def test_adapters_and_boards_are_parts_too(tmp_path: Path) -> None:
         assert {(s.new.kind, s.new.serial or s.new.uuid) for s in swaps(b)} == {("board", "S2"), ("hca", "a:2")}
 
 
+def test_another_adapter_in_a_drained_node_begins_its_verification_anew(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+        shows(b, "n2", gpu("1"), Part(kind="hca", slot="0000:1a:00.0", uuid="a:1"))
+        b.report("n2", b.lost())
+        asyncio.run(b.tick())
+        asyncio.run(b.tick())
+        b.report("n2", b.fine())
+
+        async def story() -> None:
+            await b.tick()
+            for order in await b.control.orders("sim", "n2", 0.0):
+                b.report("n2", b.fine(), occasion="manual", notes=(f"order:{order.id}",))
+            await b.tick()
+            assert b.core.records.open_drains("sim")["n2"].rounds == 1
+            b.offset += timedelta(seconds=10)
+            shows(b, "n2", gpu("1"), Part(kind="hca", slot="0000:1a:00.0", uuid="a:2"))
+            await b.tick()
+
+        asyncio.run(story())
+        record = b.core.records.open_drains("sim")["n2"]
+        assert (record.rounds, record.part) == (0, "part swapped: hca in 0000:1a:00.0 is a:2 now")
+
+
 def test_a_restart_between_swap_and_look_loses_nothing(tmp_path: Path) -> None:
     with bench(tmp_path) as b:
         shows(b, "n1", gpu("1"))

@@ -188,6 +188,25 @@ def test_a_reservation_without_a_row_goes_where_its_node_is_drained_and_is_said_
         assert ("", "reservation_unknown") in b.incidents()
 
 
+def test_a_persons_own_drain_that_was_written_again_before_a_crash_is_tidied(tmp_path: Path) -> None:
+    with trying(tmp_path) as (b, slurm):
+        asyncio.run(b.tick())
+        asyncio.run(b.control.drain("n2", "swap the fan", "ann"))
+        asyncio.run(live(b, slurm, 1))
+        asyncio.run(b.control.resume("n2", "ann"))
+        slurm.ends = "FAILED"
+        asyncio.run(live(b, slurm, 3))
+        slurm.die_at, slurm.after = slurm.calls + 1, True
+        with pytest.raises(Killed):
+            asyncio.run(live(b, slurm, 5))
+        slurm.die_at = -1
+        assert slurm.table["n2"].drained
+        asyncio.run(live(b, slurm, 4))
+        reason = slurm.table["n2"].reason
+        assert reason is not None and reason.text.startswith("nodevet/person: swap the fan")
+        assert slurm.reserved == {} and b.control.trials.book.open() == []
+
+
 def test_only_so_many_at_once(tmp_path: Path) -> None:
     with trying(tmp_path, trials_at_once=0) as (b, slurm):
         drained(b, slurm)
