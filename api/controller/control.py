@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Literal
 
 from api.controller import people, rest, risk
+from api.controller.assembly import assembled
 from api.controller.automatic import consider
-from api.controller.core import ControllerSettings, Core, Memory
+from api.controller.core import ControllerSettings, Memory
 from api.controller.desk import Desk
 from api.controller.fates import Fates
-from api.controller.fence import Fence
 from api.controller.forgotten import Ghosts
 from api.controller.gate import Gates
 from api.controller.graver import follow
@@ -22,20 +22,15 @@ from api.controller.heart import beat
 from api.controller.late import PrologErrors, requeue_late
 from api.controller.leases import Leases
 from api.controller.lookouts import Lookouts
-from api.controller.operations import OperationBook
 from api.controller.orders import new_order
 from api.controller.permits import Permits
 from api.controller.probation import Probation
-from api.controller.quiet import QuietBook
 from api.controller.reconcile import landing, reconcile
-from api.controller.records import Records
 from api.controller.rights import DrainRight
 from api.controller.service import Service
 from api.controller.shown import drain_views
-from api.controller.slurm_view import SlurmView
 from api.controller.trial import Trials
 from api.controller.verify import verify
-from api.controller.words import WordBook
 from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
 from api.remedy.remedies import Remedies
 from api.remedy.settings import RemedySettings
@@ -67,26 +62,8 @@ class Controller:
         alone: bool | None = None,
         remedy: RemedySettings | None = None,
     ) -> None:
-        fence = Fence(
-            database,
-            settings.cluster,
-            clock=lambda: self.core.clock(),
-            alone=database.is_sqlite if alone is None else alone,
-        )
-        self.core = Core(
-            settings,
-            store,
-            fence,
-            Records(database, fence),
-            SlurmView(backend),
-            policy or shipped(),
-            guard or GuardLimits(),
-            QuietBook(database, settings.cluster),
-            WordBook(database, settings.cluster),
-            OperationBook(database, settings.cluster),
-        )
-        self.core.view.clock = lambda: self.core.clock()
-        self.core.view.limits_changed = self.core.orders.wake_all
+        alone = database.is_sqlite if alone is None else alone
+        self.core = assembled(settings, database, store, backend, policy or shipped(), guard or GuardLimits(), alone)
         self.leases = Leases(self.core)
         self.permits = Permits(self.core, self.leases)
         self.desk = Desk(self.core)
