@@ -6,6 +6,7 @@ asked for by ``squeue -O`` with fixed columns, none of them the user's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,6 +35,9 @@ _EMPTY = frozenset({"", "n/a", "N/A", "None", "(null)"})
 _ENDED = frozenset(
     {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
 )
+# A job that was requeued waits like any other, whatever its state is called then; the last two say that it is held.
+_HOLDING = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT"})
+_REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED"}) | _HOLDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,16 @@ class JobState:
     def ended(self) -> bool:
         """Whether the job will not run again by itself."""
         return self.state in _ENDED
+
+
+def state_and_hold(words: Sequence[str], priority: int | None) -> tuple[str, bool | None]:
+    """The one state that counts among those told, and whether the job is held; a priority of 0 says so as well."""
+    told = [word.upper() for word in words if word]
+    held = True if _HOLDING & set(told) else None if priority is None else priority == 0
+    if "COMPLETING" in told:
+        return "COMPLETING", held
+    state = next(iter(told), "UNKNOWN")
+    return "PENDING" if state in _REQUEUED else state, held
 
 
 def job_from_columns(text: str, job_id: int) -> JobState | None:
@@ -104,15 +118,15 @@ def _fields(line: str) -> dict[str, str]:
 
 def _job(job_id: int, fields: dict[str, str]) -> JobState:
     nodelist = fields["NodeList"]
-    priority = _digits(fields["PriorityLong"])
+    state, held = state_and_hold([fields["State"]], _digits(fields["PriorityLong"]))
     return JobState(
         job_id=job_id,
-        state=fields["State"].upper() or "UNKNOWN",
+        state=state,
         reason=_told(fields["Reason"]),
         batch=_yes(fields["BatchFlag"]),
         requeue=_yes(fields["Requeue"]),
         restart_count=_digits(fields["RestartCnt"]),
-        held=None if priority is None else priority == 0,
+        held=held,
         start_time=time_from_text(fields["StartTime"]),
         num_nodes=_digits(fields["NumNodes"]),
         batch_host=_told(fields["BatchHost"]),

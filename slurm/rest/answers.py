@@ -9,7 +9,7 @@ import msgspec
 
 from slurm.config import NONE_SET, SlurmLimits, parse_limits, parse_version
 from slurm.errors import BadAnswer, Busy, NotFound, PermissionDenied, SlurmError, Unreachable, Unsupported, error_for
-from slurm.job import JobState
+from slurm.job import JobState, state_and_hold
 from slurm.nodes import number, time_from_json
 from slurm.rest.door import Answer
 
@@ -123,16 +123,16 @@ def _job(item: Mapping[object, object], job_id: int) -> JobState:
     """Every field is Slurm's own; JSON keeps the user's words (name, comment) where they cannot forge another."""
     states = item.get("job_state")
     words = [word for word in states if isinstance(word, str)] if isinstance(states, list) else [states]
-    state = next((word for word in words if isinstance(word, str)), "")
-    priority = number(item.get("priority"))
+    told = [word for word in words if isinstance(word, str)]
+    state, held = state_and_hold(told, number(item.get("priority")))
     return JobState(
         job_id=job_id,
-        state="COMPLETING" if "COMPLETING" in words else state.upper() or "UNKNOWN",
+        state=state,
         reason=_told(item.get("state_reason")),
         batch=_flag(item.get("batch_flag")),
         requeue=_flag(item.get("requeue")),
         restart_count=number(item.get("restart_cnt")),
-        held=None if priority is None else priority == 0,
+        held=held,
         start_time=time_from_json(item.get("start_time")),
         num_nodes=number(item.get("node_count")),
         batch_host=_told(item.get("batch_host")),

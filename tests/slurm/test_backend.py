@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slurm import errors, run
 from slurm.commands import Commands
-from slurm.job import job_from_columns
+from slurm.job import job_from_columns, state_and_hold
 from slurm.proof import prove_writes
 from slurm.run import Ended
 from tests.slurm.contract import OURS, Contract
@@ -186,6 +186,26 @@ def test_any_columns_are_a_job_or_a_bad_answer(answer: str) -> None:
     except errors.BadAnswer:
         return
     assert job is None or job.job_id == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "priority", "expected"),
+    [
+        (["PENDING"], 5, ("PENDING", False)),
+        (["PENDING"], 0, ("PENDING", True)),
+        (["REQUEUE_HOLD"], 5, ("PENDING", True)),
+        (["PENDING", "REQUEUE_HOLD"], None, ("PENDING", True)),
+        (["SPECIAL_EXIT"], None, ("PENDING", True)),
+        (["requeued"], 7, ("PENDING", False)),
+        (["RUNNING", "COMPLETING"], None, ("COMPLETING", None)),
+        ([""], None, ("UNKNOWN", None)),
+    ],
+)
+def test_a_job_that_was_requeued_waits_and_may_be_held(
+    words: list[str], priority: int | None, expected: tuple[str, bool | None]
+) -> None:
+    """After MaxBatchRequeue refusals 24.11 and 26.05 write REQUEUE_HOLD where an ordinary hold is PENDING."""
+    assert state_and_hold(words, priority) == expected
 
 
 def test_a_job_with_a_list_too_long_for_its_column() -> None:
