@@ -140,6 +140,9 @@ async def give_back(core: Core, record: DrainRecord, why: str, *, actor: str, ve
     if actor == "controller":
         await core.pace.turn(DRAIN)
     async with core.node_locks[record.node]:
+        if working := core.working(record.node):
+            await asyncio.to_thread(core.incident, record.node, "resume_failed", f"not given back: {working}")
+            return False
         pen = await core.pen()
         rounds = max(1, record.rounds) if verified else 0
         intent = partial(core.records.change, record, core.clock(), epoch=pen.epoch)

@@ -41,11 +41,14 @@ class Remedies:
         self._told: dict[str, Remedied] = {}
         self._given: set[str] = set()
         self._here: dict[int, asyncio.Task[acts.Ended]] = {}
-        self._nodes: dict[str, str] = {}
+        self._nodes: dict[str, str] | None = None
         core.working = self.working
 
     def working(self, node: str) -> str:
         """What is being done to a node, empty when nothing is."""
+        if self._nodes is None:
+            # A server that has just started must know before it gives the first node back.
+            self._nodes = _under_way(self._book.open())
         return self._nodes.get(node, "")
 
     # -- what the routes ask
@@ -92,7 +95,7 @@ class Remedies:
         core = self._core
         opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
         running = await asyncio.to_thread(self._book.open)
-        self._nodes = {r.node: f"{r.action} is under way" for r in running if r.state == "running"}
+        self._nodes = _under_way(running)
         for record in running:
             step = self._follow if record.state == "running" else self._begin
             await core.spare(record.node, step(record, opened.get(record.node)))
@@ -114,7 +117,7 @@ class Remedies:
             )
             if begun is None or drain is None:
                 return
-            self._nodes[record.node] = f"{record.action} is under way"
+            self._nodes = {**(self._nodes or {}), record.node: f"{record.action} is under way"}
             log.warning("remedy begun id=%d node=%s action=%s", record.id, record.node, record.action)
             ended = await self._act(begun, drain)
         if ended is not None:
@@ -226,7 +229,7 @@ class Remedies:
         core = self._core
         if await asyncio.to_thread(self._book.move, record, core.clock(), state, why) is None:
             return
-        self._nodes.pop(record.node, None)
+        (self._nodes or {}).pop(record.node, None)
         self._given.discard(record.order_id)
         self._told.pop(record.order_id, None)
         core.orders.done([record.order_id])
@@ -241,6 +244,11 @@ class Remedies:
         if record.started_at is not None:
             # Whatever became of it, what is known of the node is of before.
             core.orders.give(core.cluster, record.node, new_order("verify"))
+
+
+def _under_way(records: list[RemedyRecord]) -> dict[str, str]:
+    """By node what is being done to it."""
+    return {r.node: f"{r.action} is under way" for r in records if r.state == "running"}
 
 
 def record_limit(record: RemedyRecord, settings: RemedySettings) -> float:

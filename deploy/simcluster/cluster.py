@@ -19,7 +19,7 @@ from api.store.database import Database
 from api.store.migrate import upgrade
 from api.store.store import Store
 from daemon.central import Central, CentralError
-from deploy.simcluster import ports, processes, tokens, waiting
+from deploy.simcluster import ports, processes, smi, tokens, waiting
 from deploy.simcluster.host import SimHost
 from deploy.simcluster.lab_ground import short_base
 from deploy.simcluster.slurm_lab import SlurmLab, stop_at
@@ -101,7 +101,7 @@ class SimCluster:
     def _prepare(self) -> None:
         self.base.mkdir(mode=0o755, parents=True, exist_ok=True)
         for host in self.hosts.values():
-            host.create()
+            smi.install(host.create())
         marker = "socket = {b}/agents/%n/agent.sock.hook\nmarks = {b}/agents/%n/marks\nstop_file = {b}/STOP\n"
         conf = self.base / "hook.conf"
         conf.write_text("# simulated cluster\n" + marker.format(b=self.base))
@@ -241,7 +241,8 @@ class SimCluster:
             f'gres_conf = "{self.lab.conf.parent}/gres.conf"\nprolog_age = {self.options.prolog_age}\n'
             f'[central]\nurl = "{self.url}"\ntoken_file = "{folder}/token"\npoll_wait = 10\n'
             f'[host]\nroot = "{host.sysroot}"\nkmsg = "{host.kmsg}"\nnvml_library = "{host.nvml_library}"\n'
-            f'simulated = true\n[slurm]\nconf = "{self.lab.conf}"\n{paced}'
+            f'simulated = true\n[slurm]\nconf = "{self.lab.conf}"\n'
+            f'[remedy]\nreset_gpu = true\nnvidia_smi = "{host.folder}/bin/nvidia-smi"\n{paced}'
         )
 
     def kill_agent(self, name: str) -> None:

@@ -42,8 +42,11 @@ def test_a_node_is_not_given_back_while_it_is_worked_at(tmp_path: Path) -> None:
         mend.bench.report("n1", mend.bench.fine())
         for _ in range(3):
             await mend.tick()
+        mend.anew(on())
         (row,) = await mend.bench.control.resume("n1", "ann", verify=False, force=True)
         assert (row.outcome, "reset-gpu is under way" in row.why) == ("refused", True)
+        (row,) = await mend.bench.control.desk.accept("n1", 600.0, "needed", "ann")
+        assert row.outcome != "done"
         assert mend.slurm.table["n1"].drained
 
     play(tmp_path, scene)
@@ -155,6 +158,18 @@ def test_e115_a_refused_reset_is_busy_and_is_asked_again_later(tmp_path: Path) -
         await mend.tick()
         assert mend.states() == [("reset-gpu", "busy"), ("reset-gpu", "running")]
         assert ("n1", "remedy_failed") not in mend.bench.incidents()
+
+    play(tmp_path, scene, per_node_per_day=10)
+
+
+def test_what_was_seen_before_a_remedy_ended_leads_to_no_other(tmp_path: Path) -> None:
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        mend.tells(mend.reset_order(), "failed", "nvidia-smi ended with 255")
+        for _ in range(3):
+            await mend.tick()
+        assert mend.states() == [("reset-gpu", "failed")]
+        assert "nothing has been looked at since" in mend.why()
 
     play(tmp_path, scene, per_node_per_day=10)
 
