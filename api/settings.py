@@ -53,7 +53,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     cluster: str = ""
     slurm_conf: str = ""
     backend: Kind = "commands"
-    rest_url: str = ""
+    rest_url: str | tuple[str, ...] = ""
     rest_token_file: str = ""
     rest_user: str = ""
     rest_ca_file: str = ""

@@ -22,7 +22,8 @@ Kind = Literal["commands", "rest", "pyslurm"]
 class SlurmSettings(Protocol):
     """What [server] says about Slurm.
 
-    ``rest_url``: ``http://HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH`` of slurmrestd. ``rest_token_file``: a
+    ``rest_url``: ``http://HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH`` of slurmrestd, or a list of them: the
+    next is asked while one is away. ``rest_token_file``: a
     JSON web token, read for every request; without it ``scontrol token`` is asked, as ``rest_user`` or as ourselves.
     ``rest_plain``: send the token unencrypted to another machine. ``pyslurm_python``: the interpreter with pyslurm.
     """
@@ -32,7 +33,7 @@ class SlurmSettings(Protocol):
     @property
     def slurm_conf(self) -> str: ...
     @property
-    def rest_url(self) -> str: ...
+    def rest_url(self) -> str | tuple[str, ...]: ...
     @property
     def rest_token_file(self) -> str: ...
     @property
@@ -61,7 +62,7 @@ def _rest_problem(settings: SlurmSettings) -> str | None:
     if not settings.rest_url:
         return "backend is 'rest': rest_url is missing"
     try:
-        address = parse_address(settings.rest_url)
+        addresses = [parse_address(url) for url in _urls(settings)]
     except ValueError as error:
         return f"rest_url {error}"
     if settings.rest_user:
@@ -69,11 +70,12 @@ def _rest_problem(settings: SlurmSettings) -> str | None:
             checked_user(settings.rest_user)
         except ValueError as error:
             return f"rest_user {error}"
-    if settings.rest_ca_file and not address.tls:
-        return f"rest_ca_file is given and rest_url {address} does not use https"
-    if not address.private and not settings.rest_plain:
+    if settings.rest_ca_file and not any(address.tls for address in addresses):
+        return f"rest_ca_file is given and rest_url {addresses[0]} does not use https"
+    open_ = next((address for address in addresses if not address.private), None)
+    if open_ is not None and not settings.rest_plain:
         return (
-            f"rest_url {address} would send the token unencrypted to another machine: use https or a unix socket, "
+            f"rest_url {open_} would send the token unencrypted to another machine: use https or a unix socket, "
             "or rest_plain where the network between is trusted"
         )
     return None
@@ -85,7 +87,7 @@ def open_backend(settings: SlurmSettings, stack: ExitStack) -> Backend:
     commands = Commands(conf=conf)
     if settings.backend == "rest":
         return Rest(
-            settings.rest_url,
+            _urls(settings),
             token=_token(settings, conf),
             user=settings.rest_user,
             ca_file=settings.rest_ca_file,
@@ -96,6 +98,10 @@ def open_backend(settings: SlurmSettings, stack: ExitStack) -> Backend:
         stack.callback(pyslurm.close)
         return pyslurm
     return commands
+
+
+def _urls(settings: SlurmSettings) -> tuple[str, ...]:
+    return (settings.rest_url,) if isinstance(settings.rest_url, str) else settings.rest_url
 
 
 def _token(settings: SlurmSettings, conf: Path | None) -> TokenSource:

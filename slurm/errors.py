@@ -84,7 +84,8 @@ class BadAnswer(SlurmError):
     """Slurm's answer could not be understood."""
 
 
-# Slurm's own words, in the order in which they decide: a clock is the cause behind many an "unable to contact".
+# Slurm's own words, in the order in which they decide: a clock is the cause behind many an "unable to contact". A rate
+# limit (rl_enable, from 23.02 on) has none: the commands wait for their turn in silence, and what we see is a Timeout.
 _WORDS: tuple[tuple[re.Pattern[str], type[SlurmError]], ...] = (
     (re.compile(r"(expired|rewound) credential|credential (expired|rewound)", re.I), ClockSkew),
     (re.compile(r"rate limit|socket timed out|zero bytes were|temporarily unable|try again", re.I), Busy),
@@ -96,13 +97,14 @@ _WORDS: tuple[tuple[re.Pattern[str], type[SlurmError]], ...] = (
         re.compile(r"(unrecognized|invalid) option|^invalid input:|serializer|data_parser|find plugin", re.I | re.M),
         Unsupported,
     ),
-    (re.compile(r"failure to query node", re.I), NotFound),
     (
         re.compile(r"invalid node state|job is pending|job/step already|disabled|already finished", re.I),
         InvalidTransition,
     ),
     (re.compile(r"unable to contact|connect failure|connection refused|establish a config", re.I), Unreachable),
     (re.compile(r"no controller|slurmctld.* (down|not respond)", re.I), Unreachable),
+    # slurmrestd's word for any cause: only where it stands alone does it mean that there is no such node.
+    (re.compile(r"failure to query node", re.I), NotFound),
 )
 
 

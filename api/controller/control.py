@@ -29,6 +29,7 @@ from api.controller.reconcile import landing, reconcile
 from api.controller.rights import DrainRight
 from api.controller.service import Service
 from api.controller.shown import drain_views
+from api.controller.slurm_trouble import CODES, text_of
 from api.controller.trial import Trials
 from api.controller.verify import verify
 from api.ports import DrainRow, DrainView, OrderKind, PauseView, SilenceView
@@ -229,10 +230,9 @@ class Controller:
             await rest.keep_time(self.core)
             await risk.keep_time(self.core)
             if not await self.core.view.refresh():
-                text = f"slurm does not answer: {self.core.view.error}"
-                await asyncio.to_thread(self.core.incident, "", "slurm_unreachable", text)
+                await asyncio.to_thread(self._slurm_trouble, self.core.view.trouble)
                 return
-            await asyncio.to_thread(self.core.solved, "", "slurm_unreachable", "slurm answers")
+            await asyncio.to_thread(self._slurm_trouble, "")
         if self.core.view.error:
             return
         well = True
@@ -265,6 +265,13 @@ class Controller:
         if time.monotonic() - self._read_at >= self.core.settings.poll:
             self._read_at = time.monotonic()
             await self.core.view.refresh()
+
+    def _slurm_trouble(self, code: str) -> None:
+        """One incident for what is wrong with Slurm now, and an end to those of other kinds."""
+        if code:
+            self.core.incident("", code, text_of(code, self.core.view.error))
+        holding = {("", code)}
+        self.core.notices.keep(lambda key, _: key[0] == "" and key[1] in CODES, holding, "slurm answers")
 
     def _recovered(self) -> None:
         """A whole round went well: what failed before is over."""

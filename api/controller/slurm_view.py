@@ -14,10 +14,12 @@ from typing import TypeVar
 import msgspec
 
 from api.controller.fence import Fenced
+from api.controller.slurm_trouble import code_of
 from checks.wire import Limits
 from slurm.backend import Backend
 from slurm.config import SlurmLimits, gate_possible
 from slurm.errors import BadAnswer, SlurmError
+from slurm.retry import until
 from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ THREADS = 16
 # Few and cheap questions: new limits must reach hooks soon, and the start of a new slurmctld is told nowhere else.
 CONFIG_SECONDS = 5.0
 CALL_SECONDS = 20.0
+RETRY_SECONDS = 1.0
 
 
 class SlurmView:
@@ -38,6 +41,7 @@ class SlurmView:
         self.limits: SlurmLimits | None = None
         self.read_at: datetime | None = None
         self.error = ""
+        self.trouble = ""
         self.clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
         self.back: dict[str, datetime] = {}
         self.limits_changed: Callable[[], None] = lambda: None
@@ -63,11 +67,11 @@ class SlurmView:
         """Read all nodes, and now and then the configuration; False and ``error`` when Slurm does not answer."""
         started = self.clock()
         try:
-            states = await self.call(self.backend.nodes)
+            states = await self.call(partial(until, RETRY_SECONDS, self.backend.nodes))
             answered = time.monotonic()
             forgetful = await self._configure() if self._config_due() else False
         except (SlurmError, TimeoutError) as error:
-            self.error = str(error)
+            self.error, self.trouble = str(error), code_of(error)
             # What comes back may be another slurmctld, with another configuration.
             self.suspect()
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -27,6 +27,7 @@ from slurm.nodes import nodes_from_json
 from slurm.reservation import Reservation, Reserved, checked_reservation, reservations_from_json
 from slurm.rest import answers
 from slurm.rest.door import MAX_BODY, Answer, Door, parse_address
+from slurm.rest.doors import Doors
 from slurm.rest.token import TokenSource, checked_user, expired, subject
 from slurm.rest.versions import APIS, V43, Api, named
 from slurm.state import NodeState
@@ -40,14 +41,14 @@ TIMEOUT = 12.0
 class Rest:
     """Talks to slurmctld through slurmrestd.
 
-    ``url`` is ``http://host:port``, ``https://host:port`` or ``unix:/path``; ``user`` is by default the one whom the
-    token names. What the API of a release lacks (requeue and limits before v0.0.45) is asked of ``beside`` where that
-    is given, never anything else.
+    ``url`` is ``http://host:port``, ``https://host:port`` or ``unix:/path``, or several of them in the order of wish;
+    ``user`` is by default the one whom the token names. What the API of a release lacks (a requeue, the limits before
+    v0.0.45, reboots, the topology) is asked of ``beside`` where that is given, never anything else.
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         token: TokenSource,
         user: str = "",
@@ -57,7 +58,8 @@ class Rest:
         max_body: int = MAX_BODY,
         beside: Backend | None = None,
     ) -> None:
-        self._door = Door(parse_address(url), ca_file=ca_file, max_body=max_body)
+        urls = (url,) if isinstance(url, str) else url
+        self._door = Doors([Door(parse_address(one), ca_file=ca_file, max_body=max_body) for one in urls])
         self._token = token
         self._user = checked_user(user) if user else ""
         self._timeout = timeout

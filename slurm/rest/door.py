@@ -25,6 +25,10 @@ LONGEST_SOCKET_PATH = 107  # bytes, by Linux
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/\[\]-]+")
 
 
+class NotConnected(Unreachable):
+    """No connection came about, so that nothing of the question has arrived anywhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer's status and body."""
@@ -88,7 +92,7 @@ class Door:
         """Exchange one question for one answer; Timeout, Unreachable, PermissionDenied or BadAnswer when it fails."""
         clock = _Clock(timeout, step)
         try:
-            with self._connect(clock) as connection:
+            with self._connected(clock) as connection:
                 return self._exchange(connection, clock, method, path, headers, body)
         except TimeoutError:
             raise Timeout(step, timeout) from None
@@ -100,6 +104,14 @@ class Door:
             raise Unreachable(f"{step}: {self.address}: {error.strerror or error}") from error
         except h11.RemoteProtocolError as error:
             raise BadAnswer(f"{step}: {self.address}: answer is not HTTP: {error}") from error
+
+    def _connected(self, clock: _Clock) -> socket.socket:
+        try:
+            return self._connect(clock)
+        except (TimeoutError, PermissionError, ssl.SSLCertVerificationError):
+            raise
+        except OSError as error:
+            raise NotConnected(f"{clock.step}: {self.address}: {error.strerror or error}") from error
 
     def _connect(self, clock: _Clock) -> socket.socket:
         address = self.address
