@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.account import Account, Memory, account, memory, tree
 from benchmarks.ground import Ground, NotReady, Service, job_env
@@ -18,6 +19,7 @@ LANES = 8
 # The burst of first answers, the first report and the first poll are over after this many seconds.
 SETTLE = 4.0
 JOBS = 20
+OTHERS = {"nodevet-zygote", "nv-outbox", "nv-uplink"}
 AGENTS = {"idle": "h0", "idle0": "h1"}
 """Two agents alike, the second over devices that answer at once: the difference is what the stand-in's calls take."""
 
@@ -75,8 +77,9 @@ def finish(ground: Ground, rest: Rest, seconds: float) -> list[Line]:
 
 
 def _lanes(pid: int) -> int:
-    """How many workers the zygote has: of the agent's children the one with the most below it."""
-    return max((len(tree(child)) - 1 for child in tree(pid)[1:]), default=0)
+    """How many workers there are, the zygote and the helpers left out."""
+    names = [Path(f"/proc/{each}/comm").read_text().strip() for each in tree(pid)[1:]]
+    return sum(name not in OTHERS for name in names)
 
 
 def _memory(held: dict[int, Memory], pid: int, lanes: int) -> list[Line]:

@@ -6,10 +6,10 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from checks.declare import CHECKS, CODES, Check, clean
+from checks.installed import entry_points
 
 _NOT_SUBJECTS = {"judge", "hardware"}
 _BROKEN: dict[str, str] = {}
@@ -31,10 +31,10 @@ def load() -> dict[str, Check]:
         package = importlib.import_module(subject.name)
         for module in pkgutil.iter_modules(package.__path__, subject.name + "."):
             importlib.import_module(module.name)
-    for point in entry_points(group="nodevet.checks"):
+    for named, imported in entry_points("nodevet.checks"):
         # Python remembers a module that was imported: asked again, a bad one would look good.
-        if (name := clean(point.value, 128)) not in _BROKEN:
-            _take(name, point.load)
+        if (name := clean(named, 128)) not in _BROKEN:
+            _take(name, imported)
     return dict(sorted(CHECKS.items()))
 
 

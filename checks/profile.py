@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -20,6 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+_PROFILES = Path(__file__).with_name("profiles")
 Settings = dict[str, dict[str, object]]
 
 
@@ -90,8 +90,7 @@ def profiles(site: Path | None = None) -> dict[str, Profile]:
 def _shipped() -> dict[str, Profile]:
     """The profiles that come with Nodevet; read once and shared by who is forked later."""
     found = {GENERIC.name: GENERIC}
-    texts = [p for p in files("checks").joinpath("profiles").iterdir() if p.name.endswith(".toml")]
-    for item in sorted(texts, key=lambda p: p.name):
+    for item in sorted(_PROFILES.glob("*.toml")):
         profile = read_profile(item.read_text(encoding="utf-8"), item.name)
         found[profile.name] = profile
     return found

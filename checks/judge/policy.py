@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
@@ -154,8 +153,7 @@ def _packs() -> tuple[tuple[str, Pack], ...]:
     """The packs that come with Nodevet, in the order in which they are laid over each other."""
     return tuple(
         (f.name, read_pack(f.read_text(encoding="utf-8"), f.name))
-        for f in sorted((p for p in files("checks.judge").joinpath("packs").iterdir()), key=lambda p: p.name)
-        if f.name.endswith(".toml")
+        for f in sorted(Path(__file__).with_name("packs").glob("*.toml"))
     )
 
 

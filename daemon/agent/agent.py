@@ -38,7 +38,8 @@ from daemon.agent.status import Status, describe, heartbeat
 from daemon.agent.unkillable import Unkillable
 from daemon.agent.upkeep import Upkeep
 from daemon.config import Config, ConfigError
-from daemon.lanes import LaneError, LanePool, Zygote
+from daemon.lanes.pool import LaneError, LanePool
+from daemon.lanes.zygote import Zygote
 from daemon.outbox.outbox import Outbox
 from daemon.plan import Instance
 from daemon.remedy.hands import Hands
@@ -105,10 +106,9 @@ class Agent:
         loop.add_signal_handler(signal.SIGINT, self.leave)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         settings = self.config.agent
-        unkillable = Unkillable(self.pool, self.reporter).answer
         router = Router(
             settings, self.rights, lambda: self.hooks.limits, self._hook, self.status, self.check,
-            self.hooks.tasks.answer, unkillable,
+            self.hooks.tasks.answer, Unkillable(self.pool, self.reporter).answer,
         )  # fmt: skip
         self._open(router)
         tasks = [asyncio.ensure_future(work) for work in (self._begin(), self._watch_lanes())]

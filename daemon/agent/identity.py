@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 
 def new_incarnation() -> str:
     """A name that sorts by time and never comes twice; it is also the outbox's folder."""
-    return f"{int(time.time() * 1000):015d}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{int(time.time() * 1000):015d}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def boot_id() -> str:

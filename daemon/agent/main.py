@@ -15,12 +15,23 @@ from daemon.agent.agent import RESTART, Agent
 from daemon.agent.nursery import Nursery
 from daemon.agent.rescue import rescue
 from daemon.config import Config, ConfigError, load_config
-from daemon.lanes import HostSpec, Zygote
-from daemon.outbox import writer
-from daemon.uplink import worker
+from daemon.lanes.wire import HostSpec
+from daemon.lanes.zygote import Zygote
 
 log = logging.getLogger(__name__)
 DESCRIPTORS = 16384
+HELPERS = {"outbox": "daemon.outbox.writer:serve", "uplink": "daemon.uplink.worker:serve"}
+# What lanes call and what helpers need. It is imported before the fork: a page that nobody writes to is there once for
+# all processes, while an import in a child also copies the pages that it touches.
+PRELOAD = (
+    "daemon.agent.ground",
+    "daemon.agent.parts",
+    "daemon.outbox.writer",
+    "daemon.uplink.worker",
+    "daemon.central",
+    "encodings.ascii",
+    "encodings.idna",
+)
 
 
 def run(config_path: Path | None = None) -> int:
@@ -30,14 +41,17 @@ def run(config_path: Path | None = None) -> int:
     config, error = configuration(config_path, os.environ)
     host = config.host
     spec = HostSpec(root=host.root, kmsg=host.kmsg, nvml_library=host.nvml_library, simulated=host.simulated)
-    zygote = Zygote.start(spec, preload=("daemon.agent.ground", "daemon.agent.parts"))
-    nursery = Nursery.start({"outbox": writer.serve, "uplink": worker.serve})
+    zygote = Zygote.start(spec, preload=PRELOAD, helpers=HELPERS)
     _more_descriptors()
-    status = asyncio.run(_serve(config, zygote, nursery, error))
+    status = asyncio.run(_serve(config, zygote, error))
     if status == RESTART:
         log.warning("event=restarting")
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return status
+
+
+async def _serve(config: Config, zygote: Zygote, error: str) -> int:
+    return await Agent(config, zygote, Nursery(zygote.helpers, zygote.pid), error).serve()
 
 
 def configuration(path: Path | None, env: Mapping[str, str]) -> tuple[Config, str]:
@@ -47,10 +61,6 @@ def configuration(path: Path | None, env: Mapping[str, str]) -> tuple[Config, st
     except ConfigError as error:
         log.error("event=config_broken error=%r", str(error))
         return rescue(path, env), str(error)
-
-
-async def _serve(config: Config, zygote: Zygote, nursery: Nursery, error: str) -> int:
-    return await Agent(config, zygote, nursery, error).serve()
 
 
 def _more_descriptors() -> None:

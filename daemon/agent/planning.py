@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
 
+from checks.installed import version
 from checks.judge.policy import Policy, PolicyError, load_policy, shipped
 from checks.profile import GENERIC, ProfileError, profiles
 from checks.wire import NodeFacts
@@ -19,7 +19,7 @@ from daemon.agent.prolog import Hooks
 from daemon.agent.reporting import Reporter
 from daemon.agent.schedule import Schedule
 from daemon.config import Config, ConfigError, load_config
-from daemon.lanes import LaneError, LanePool
+from daemon.lanes.pool import LaneError, LanePool
 from daemon.plan import Instance, plan
 from slurm.gres import promised_gpus
 
@@ -27,12 +27,13 @@ log = logging.getLogger(__name__)
 GROUND_LIMIT = 3.0
 
 
+# Looked up while we start: the running agent's own process reads no disk.
+_VERSION = version()
+
+
 def agent_version() -> str:
     """The installed version, ``unversioned`` from a bare checkout."""
-    try:
-        return version("nodevet")
-    except PackageNotFoundError:
-        return "unversioned"
+    return _VERSION
 
 
 class Planning:

@@ -14,7 +14,7 @@ from checks.wire import Quiet, clean
 from daemon.agent.judge import Judge
 from daemon.agent.loose import Loose
 from daemon.agent.schedule import Schedule
-from daemon.lanes import LanePool
+from daemon.lanes.pool import LanePool
 
 log = logging.getLogger(__name__)
 LONGEST = 32 * 86400.0

@@ -16,7 +16,7 @@ from checks.wire import JobAttempt
 from daemon.agent.answers import Answer
 from daemon.agent.loose import Loose
 from daemon.agent.reporting import Reporter
-from daemon.lanes import LaneError, LanePool
+from daemon.lanes.pool import LaneError, LanePool
 from slurm.jobenv import JobEnv
 
 log = logging.getLogger(__name__)

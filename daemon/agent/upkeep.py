@@ -12,7 +12,7 @@ from checks.wire import JobAttempt
 from daemon.agent import codes, ground
 from daemon.agent.findings import Findings
 from daemon.config import AgentSettings
-from daemon.lanes import LaneError, LanePool
+from daemon.lanes.pool import LaneError, LanePool
 from daemon.outbox.outbox import HUNG_AFTER, Outbox
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,10 @@ from daemon.cli.policy import site_policy
 from daemon.cli.profile import known_profiles
 from daemon.config import Config
 from daemon.identify import FUNCTION, LANE
-from daemon.lanes import HostSpec, LaneError, LanePool, Zygote
 from daemon.lanes import lane as lanes
+from daemon.lanes.pool import LaneError, LanePool
+from daemon.lanes.wire import HostSpec
+from daemon.lanes.zygote import Zygote
 from daemon.plan import Instance, plan
 
 COSTS = ("passive", "active", "deep")

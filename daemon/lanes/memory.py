@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,7 @@ def remember(host: Host, directory: str, stuck: dict[str, object]) -> None:
     record = msgspec.structs.replace(msgspec.convert(stuck, Stuck), boot_id=_boot())
     place = Path(directory)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = place / f".{secrets.token_hex(8)}"
+    draft = place / f".{os.urandom(8).hex()}"
     draft.write_bytes(msgspec.json.encode(record))
     os.replace(draft, place / f"{record.pid}-{record.start}.json")
 

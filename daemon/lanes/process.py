@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import resource
 import signal
 
+# The first descriptor behind standard input, output and error.
+FIRST = 3
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -24,24 +27,25 @@ def set_name(name: str) -> None:
     _libc.prctl(_PR_SET_NAME, name.encode("utf-8", "replace")[:15], 0, 0, 0)
 
 
-def let_go(keep: int) -> int:
-    """Close every descriptor but ``keep``, which becomes 3, and put /dev/null on 0 to 2; returns 3.
+def let_go(*keep: int) -> int:
+    """Close every descriptor but ``keep``, which become 3 and on, and put /dev/null on 0 to 2; returns 3.
 
     A stuck worker must not hold its caller's pipes: whoever reads them would wait for ever.
     """
-    kept = os.dup(keep) if keep < 3 else keep
+    first = FIRST + len(keep)
+    kept = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, first) for descriptor in keep]
     null = os.open("/dev/null", os.O_RDWR)
-    for standard in (0, 1, 2):
+    for standard in range(FIRST):
         os.dup2(null, standard)
-    if kept != 3:
-        os.dup2(kept, 3)
+    for number, descriptor in enumerate(kept, FIRST):
+        os.dup2(descriptor, number)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 3:
+        if int(name) >= first:
             try:
                 os.close(int(name))
             except OSError:
                 continue
-    return 3
+    return FIRST
 
 
 def settle() -> None:

@@ -1,4 +1,4 @@
-"""The zygote forks lanes from an ancestor that never held a socket of the agent, a thread or an open driver."""
+"""The zygote forks lanes and helpers from an ancestor that never held a socket of the agent, a thread or a driver."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -18,6 +19,7 @@ from checks import Host, catalog
 from checks.judge.policy import shipped
 from checks.profile import profiles
 from daemon.lanes import process, worker
+from daemon.lanes.helpers import Entry, Helpers
 from daemon.lanes.wire import ForkRequest, HostSpec, ZygoteNews
 
 # A lane is given up before the agent when memory runs out; it is restarted, the agent's memory is not.
@@ -27,33 +29,37 @@ MESSAGE_LIMIT = 65536
 
 @dataclass(frozen=True, slots=True)
 class Zygote:
-    """The agent's handle: the control socket, closed = the zygote and its lanes end."""
+    """The agent's handle: the control socket, closed = the zygote and its lanes end; ``helpers`` asks for helpers."""
 
     pid: int
     control: socket.socket
     spec: HostSpec
+    helpers: socket.socket
 
     @classmethod
-    def start(cls, spec: HostSpec, preload: tuple[str, ...] = ()) -> Zygote:
+    def start(cls, spec: HostSpec, preload: tuple[str, ...] = (), helpers: Mapping[str, Entry] | None = None) -> Zygote:
         """Fork the zygote; to be called before any thread, event loop or socket of the agent exists.
 
         ``preload`` names further modules to import for functions called in lanes. Returns at once: imports happen
-        in the zygote, and a module that cannot be imported is told in its first message.
+        in the zygote, and a module that cannot be imported is told in its first message. What is imported before
+        this call is in the memory of every lane.
         """
         loop = sys.modules.get("asyncio.events")
         if threading.active_count() > 1 or (loop is not None and loop._get_running_loop() is not None):
             raise RuntimeError("zygote: to be started before any thread or event loop exists")
-        # What both sides need is made once, and no collection copies it by touching it.
+        # What any side needs is made once, and no collection copies it by touching it.
+        _import(preload)
         _load_checks()
         gc.collect()
         gc.freeze()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _live(parent, theirs, spec, preload)
-        theirs.close()
-        return cls(pid, ours, spec)
+            _live(parent, [theirs for _, theirs in pairs], spec, preload, helpers or {})
+        for _, theirs in pairs:
+            theirs.close()
+        return cls(pid, pairs[0][0], spec, pairs[1][0])
 
     def reap(self) -> bool:
         """Collect the zygote's exit status if it has ended; never waits."""
@@ -63,16 +69,23 @@ class Zygote:
             return True
 
 
-def _live(parent: int, control: socket.socket, spec: HostSpec, preload: tuple[str, ...]) -> None:
+def _live(
+    parent: int,
+    sockets: Sequence[socket.socket],
+    spec: HostSpec,
+    preload: tuple[str, ...],
+    entries: Mapping[str, Entry],
+) -> None:
     """The zygote's whole life; never returns into the caller's stack."""
     status = 1
     try:
-        descriptor = process.let_go(control.detach())
+        descriptor = process.let_go(*(each.detach() for each in sockets))
         process.settle()
         process.end_with_parent(parent)
         process.set_name("nodevet-zygote")
         host = worker.open_host(spec)
-        _serve(socket.socket(fileno=descriptor), host, _preload(preload))
+        helpers = Helpers(socket.socket(fileno=descriptor + 1), entries)
+        _serve(socket.socket(fileno=descriptor), helpers, host, _preload(preload))
         status = 0
     finally:
         os._exit(status)
@@ -80,20 +93,26 @@ def _live(parent: int, control: socket.socket, spec: HostSpec, preload: tuple[st
 
 def _preload(modules: tuple[str, ...]) -> str:
     """Import what lanes need; a site's broken check is reported, never fatal."""
+    failed = _import(modules)
+    # What the modules above declared must be known too.
+    catalog.load.cache_clear()
+    if trouble := _load_checks():
+        failed.append(trouble)
+    worker.prepare()
+    worker.rehearse()
+    gc.collect()
+    gc.freeze()
+    return "; ".join(failed)
+
+
+def _import(modules: tuple[str, ...]) -> list[str]:
     failed = []
     for name in ("pynvml", "daemon.lanes.memory", "daemon.lanes.watch", *modules):
         try:
             importlib.import_module(name)
         except Exception as error:
             failed.append(f"{name}: {type(error).__name__}: {error}")
-    # What the modules above declared must be known too.
-    catalog.load.cache_clear()
-    if trouble := _load_checks():
-        failed.append(trouble)
-    worker.prepare()
-    gc.collect()
-    gc.freeze()
-    return "; ".join(failed)
+    return failed
 
 
 def _load_checks() -> str:
@@ -107,7 +126,7 @@ def _load_checks() -> str:
     return ""
 
 
-def _serve(control: socket.socket, host: Host, error: str) -> None:
+def _serve(control: socket.socket, helpers: Helpers, host: Host, error: str) -> None:
     wake, waker = os.pipe()
     for descriptor in (wake, waker):
         os.set_blocking(descriptor, False)
@@ -115,13 +134,15 @@ def _serve(control: socket.socket, host: Host, error: str) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _tell(control, ZygoteNews(kind="ready", error=error[:2000]))
     poll = select.poll()
-    poll.register(control, select.POLLIN)
-    poll.register(wake, select.POLLIN)
+    for source in (control, helpers, wake):
+        poll.register(source, select.POLLIN)
     while True:
         ready = {descriptor for descriptor, _ in poll.poll()}
         if wake in ready:
             os.read(wake, 4096)
-        _reap(control)
+        _reap(control, helpers)
+        if helpers.fileno() in ready and not helpers.serve_one():
+            poll.unregister(helpers)
         if control.fileno() in ready and not _fork_one(control, host):
             return
 
@@ -160,7 +181,7 @@ def _become_lane(zygote: int, descriptor: int, lane: str, host: Host) -> None:
         os._exit(status)
 
 
-def _reap(control: socket.socket) -> None:
+def _reap(control: socket.socket, helpers: Helpers) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -168,7 +189,8 @@ def _reap(control: socket.socket) -> None:
             return
         if pid == 0:
             return
-        _tell(control, ZygoteNews(kind="ended", pid=pid, status=status))
+        if not helpers.ended(pid):
+            _tell(control, ZygoteNews(kind="ended", pid=pid, status=status))
 
 
 def _tell(control: socket.socket, news: ZygoteNews) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from checks.wire import Report
-from daemon.agent.frames import Channel, ChannelClosed, Frame
+from daemon.agent.channel import Channel, ChannelClosed
+from daemon.agent.frames import Frame
 from daemon.agent.loose import Loose
 from daemon.agent.nursery import Nursery
 from daemon.outbox.writer import Opening

@@ -21,7 +21,8 @@ from checks.wire import (
     PollAnswer,
     PollRequest,
 )
-from daemon.agent.frames import Channel, ChannelClosed, Frame
+from daemon.agent.channel import Channel, ChannelClosed
+from daemon.agent.frames import Frame
 from daemon.agent.identity import Identity
 from daemon.agent.loose import Loose
 from daemon.agent.nursery import Nursery

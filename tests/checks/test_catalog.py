@@ -34,7 +34,7 @@ def test_the_function_name_is_its_name_and_its_options_are_typed(declared: Check
     assert all(isinstance(t, type) or getattr(t, "__origin__", None) is tuple for t in types.values())
 
 
-@pytest.mark.parametrize("name", sorted(n for n, c in CODES.items() if c.status == "fail"))
+@pytest.mark.parametrize("name", sorted(n for n, c in CODES.items() if c.status == "fail" and "test" not in n))
 def test_a_failure_says_what_it_means_and_what_to_do(name: str) -> None:
     """A code that can drain a node can be confirmed by hand."""
     text = CODES[name].explain

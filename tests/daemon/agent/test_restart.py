@@ -178,7 +178,7 @@ def test_a_stuck_predecessor_keeps_neither_socket_nor_state(agent: RunningAgent)
 
 def test_sigterm_ends_everything_and_takes_the_socket_away(agent: RunningAgent) -> None:
     helpers = agent.helpers()
-    assert {"nodevet-zygote", "nodevet-nursery", "nv-outbox"} <= set(helpers)
+    assert {"nodevet-zygote", "nv-outbox"} <= set(helpers)
     assert agent.stop() == 0
     assert not agent.socket.exists()
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in helpers.values()), what="end of helpers")

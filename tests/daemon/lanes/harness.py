@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from checks import Check, Finding
-from daemon.lanes import HostSpec, LanePool, Zygote
+from daemon.lanes.pool import LanePool
 from daemon.lanes.process import stat_fields
+from daemon.lanes.wire import HostSpec
+from daemon.lanes.zygote import Zygote
 from daemon.plan import Instance
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.lanes import LanePool
+from daemon.lanes.pool import LanePool
 from daemon.lanes.process import stat_fields
 from deploy.simcluster import hang_fs
 from tests.daemon.lanes.harness import eventually, gone, instance, only, with_pool

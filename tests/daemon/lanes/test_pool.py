@@ -12,10 +12,11 @@ import pytest
 from checks import Finding
 from checks.runner import Outcome
 from checks.wire import JobAttempt
-from daemon.lanes import LaneError, LanePool, lane
+from daemon.lanes import lane
 from daemon.lanes.hang import judged
 from daemon.lanes.lane import Hang
 from daemon.lanes.memory import Stuck
+from daemon.lanes.pool import LaneError, LanePool
 from daemon.lanes.watch import Sight
 from tests.daemon.lanes.harness import gone, instance, later, only, with_pool
 

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.lanes import HostSpec, LanePool, Zygote
+from daemon.lanes.pool import LanePool
 from daemon.lanes.process import stat_fields
+from daemon.lanes.wire import HostSpec
+from daemon.lanes.zygote import Zygote
 from tests.daemon.lanes.harness import PRELOAD, end, eventually, gone, instance, later, only, with_pool, zygote
 
 pytestmark = pytest.mark.alone
