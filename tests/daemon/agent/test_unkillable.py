@@ -7,7 +7,7 @@ from pathlib import Path
 
 from checks.wire import JobAttempt
 from daemon.agent.unkillable import Unkillable, evidence, remains
-from daemon.lanes import LaneError
+from daemon.lanes.pool import LaneError
 from deploy.simcluster.host import SimHost
 from tests.daemon.agent.central_server import until
 from tests.daemon.agent.running import RunningAgent
