@@ -33,7 +33,8 @@ class Host:
     """One node seen through redirectable roots; ``root`` other than / is a captured or simulated tree.
 
     ``captured``: the kernel log is one that somebody kept. ``job`` is the attempt a hook speaks of, ``facts`` what the
-    agent remembers of this node between rounds.
+    agent remembers of this node between rounds. ``look`` numbers what is asked without a pause in between: within one,
+    devices are asked nothing twice; 0 = always anew.
     """
 
     root: Path = Path("/")
@@ -44,7 +45,9 @@ class Host:
     simulated: bool = False
     captured: bool = False
     clock: Callable[[], float] = time.monotonic
+    look: int = 0
     _nvml: Nvml | None = field(default=None, repr=False)
+    _seen: tuple[int, Nvml] | None = field(default=None, repr=False)
 
     @property
     def redirected(self) -> bool:
@@ -140,4 +143,10 @@ class Host:
             from checks.gpu.nvml import open_nvml
 
             self._nvml = open_nvml(self)
-        return self._nvml
+        if not self.look:
+            return self._nvml
+        if self._seen is None or self._seen[0] != self.look:
+            from checks.gpu.look import OneLook
+
+            self._seen = self.look, OneLook(self._nvml)
+        return self._seen[1]

@@ -11,7 +11,7 @@ import msgspec
 
 from checks import Host
 from checks.wire import NodeFacts, Part
-from daemon.lanes import LaneError, LanePool
+from daemon.lanes.pool import LaneError, LanePool
 
 if TYPE_CHECKING:
     # Lanes import this module, and need nothing of reports.

@@ -171,3 +171,4 @@ class Forker:
             asyncio.get_running_loop().remove_reader(self.zygote.control.fileno())
             self.lost.set()
         self.zygote.control.close()
+        self.zygote.helpers.close()

@@ -68,6 +68,7 @@ class Lane:
     keeper: Keeper
     time: Callable[[], float]
     hang: Hang | None = None
+    shortest: float = float("inf")
     _worker: Worker | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _waiting: int = 0

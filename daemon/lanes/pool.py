@@ -29,6 +29,8 @@ CONTROL = "control"
 MEMORY = "memory"
 LOOK_LIMIT = 1.0
 MEMORY_LIMIT = 1.5
+# A worker that is asked this seldom, seconds, is not kept in memory between its questions.
+SELDOM = 600.0
 
 
 class LaneError(Exception):
@@ -196,7 +198,9 @@ class LanePool:
         request = Request(
             id=next(self._ids), name=name, options=dict(instance.options), job=job, manual=manual, memory=self.memory
         )
-        patience = timeout if timeout is not None else max(instance.timeout, 1.0)
+        # A round has all checks of a lane wait for each other, and none of its callers.
+        patience = timeout if timeout is not None else max(instance.timeout, instance.interval / 2, 1.0)
+        lane.shortest = min(lane.shortest, instance.interval)
         try:
             reply = await lane.ask(request, limit=instance.timeout, patience=patience)
         except Busy:
@@ -205,6 +209,8 @@ class LanePool:
             return judged(hung.hang, target, time.monotonic())
         except Broken as broken:
             return LANE_BROKEN(target, lane=lane.name, why=str(broken))
+        if lane.shortest >= SELDOM:
+            lane.rest()
         return reply.outcome or LANE_BROKEN(target, lane=lane.name, why=_why(reply))
 
     def _lane(self, name: str) -> Lane:

@@ -11,7 +11,7 @@ import msgspec
 from checks import Host
 from checks.wire import NodeFacts, Part
 from daemon.agent import ground, parts
-from daemon.lanes import LaneError
+from daemon.lanes.pool import LaneError
 from deploy.simcluster.host import SimHost
 
 

@@ -170,6 +170,13 @@ def test_places_are_the_same_each_time_and_spread_over_nodes() -> None:
     assert len(set(places)) > 40
 
 
+def test_what_a_node_asks_falls_together() -> None:
+    seconds = {
+        next_due("n7", instance(f"c{n}", float(every)), 1000.0) % 10 for n, every in enumerate((10, 30, 60, 300))
+    }
+    assert len(seconds) == 1
+
+
 def test_a_question_under_way_is_joined() -> None:
     asked: list[str] = []
 
