@@ -188,8 +188,7 @@ async def drain_node(
         async with core.lock:
             if paused := core.paused(node):
                 return Drained(False, paused)
-            opened = await asyncio.to_thread(core.records.open_drains, core.cluster)
-            if node in opened and opened[node].state == "testing":
+            if node in core.tried:
                 # The job that meets the fault is our own, and its end decides about the node.
                 return Drained(False, "node is being tried by a job of ours")
             if not wanted():

@@ -223,7 +223,7 @@ class Controller:
             return
         if not self._begun:
             self.core.notices.remember(await asyncio.to_thread(partial(self.core.store.incidents, True, limit=100_000)))
-            await asyncio.to_thread(self.service.wave.resume)
+            await self.service.begin()
             self._begun = True
         if await self._read_is_due():
             self._read_at = time.monotonic()
@@ -264,6 +264,7 @@ class Controller:
         self._begun = False
         if time.monotonic() - self._read_at >= self.core.settings.poll:
             self._read_at = time.monotonic()
+            self.service.stand_by()
             await self.core.view.refresh()
 
     def _slurm_trouble(self, code: str) -> None:

@@ -171,6 +171,7 @@ class Core:
     ground: Ground = field(init=False)
     wave: Wave = field(init=False)
     trials: Trying = field(init=False)
+    tried: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.ground = Ground(self.cluster, self.store, self.view)

@@ -144,6 +144,10 @@ class Looks:
     def _of(self, node: str) -> tuple[ColumnElement[bool], ...]:
         return (node_looks.c.cluster == self._core.cluster, node_looks.c.node == node)
 
+    def forget(self) -> None:
+        """Read anew: another server may have written meanwhile."""
+        self._owed = None
+
     def resume(self) -> None:
         """After a restart the orders of the process before are gone: what it had asked for is asked anew."""
         with self._db.begin() as connection:

@@ -58,11 +58,21 @@ class Service:
 
     def __init__(self, core: Core, database: Database) -> None:
         self._core, self._db = core, database
-        self.book = ServiceBook(database, core.cluster)
+        self.book = ServiceBook(database, core.cluster, core.fence)
         self.wave = Looks(core, database)
         core.wave = self.wave
 
     # -- the loop
+
+    async def begin(self) -> None:
+        """Take over from the process, or the server, before."""
+        self.book.forget()
+        await asyncio.to_thread(self.wave.resume)
+
+    def stand_by(self) -> None:
+        """Another server leads: what it writes is what we show."""
+        self.book.forget()
+        self.wave.forget()
 
     async def arrive(self) -> None:
         """Nodes that hands were off until now, or that booted or changed since, are owed a look before all else."""

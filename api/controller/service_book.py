@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 from sqlalchemy import RowMapping, insert, select, update
 
+from api.controller.fence import Fence
 from api.controller.service_tables import node_service, service_moves
 from api.service_port import MoveView, ServiceState
 from api.store.database import Database
@@ -45,8 +46,8 @@ class Move:
 class ServiceBook:
     """What is in force, as read last; written through. The snapshot is replaced as a whole."""
 
-    def __init__(self, database: Database, cluster: str) -> None:
-        self._db, self._cluster = database, cluster
+    def __init__(self, database: Database, cluster: str, fence: Fence) -> None:
+        self._db, self._cluster, self._fence = database, cluster, fence
         self._rows: Mapping[str, Stands] | None = None
 
     def rows(self) -> Mapping[str, Stands]:
@@ -57,11 +58,15 @@ class ServiceBook:
                 self._rows = {row["node"]: _stands(row) for row in connection.execute(query).mappings()}
         return self._rows
 
+    def forget(self) -> None:
+        """Read anew: another server may have written meanwhile."""
+        self._rows = None
+
     def write(self, rows: Sequence[Stands], moves: Sequence[Move], at: datetime) -> None:
         """Rows that are new or have changed, with the moves that brought them there, in one transaction."""
         known = self.rows()
         fresh = [_values(self._cluster, row) for row in rows if row.node not in known]
-        with self._db.begin() as connection:
+        with self._fence.announcing() as connection:
             if fresh:
                 connection.execute(insert(node_service), fresh)
             for row in rows:

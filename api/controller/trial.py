@@ -42,7 +42,7 @@ class Trials:
 
     def __init__(self, core: Core, database: Database) -> None:
         self._core = core
-        self.book = TrialBook(database, core.cluster)
+        self.book = TrialBook(database, core.cluster, core.fence)
         self._ends = Endings(core, self.book)
         self._swept = False
         self._ways: dict[Step, Go] = {
@@ -67,13 +67,16 @@ class Trials:
         name = f"{TAG}{record.token}"
         await asyncio.to_thread(self.book.begin, record.node, record.id, name, core.clock())
         await asyncio.to_thread(core.records.change, record, core.clock(), state="testing", order_id=None)
+        core.tried |= {record.node}
         await asyncio.to_thread(core.audit, "trial begun", record.node, f"reservation {name}")
 
     async def keep(self) -> None:
         """Every trial goes as far as it can now."""
         if not self._swept:
             self._swept = await self._core.spare("", self._sweep())
-        for trial in await asyncio.to_thread(self.book.open):
+        opened = await asyncio.to_thread(self.book.open)
+        self._core.tried = frozenset(t.node for t in opened)
+        for trial in opened:
             await self._core.spare(trial.node, self._go(trial))
 
     async def _sweep(self) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from sqlalchemy import RowMapping, insert, select, update
 
+from api.controller.fence import Fence
 from api.controller.service_tables import trials
 from api.store.database import Database
 
@@ -35,8 +36,8 @@ class Trial:
 class TrialBook:
     """The table of trials, one short transaction a call."""
 
-    def __init__(self, database: Database, cluster: str) -> None:
-        self._db, self._cluster = database, cluster
+    def __init__(self, database: Database, cluster: str, fence: Fence) -> None:
+        self._db, self._cluster, self._fence = database, cluster, fence
 
     def open(self) -> list[Trial]:
         """Trials that are not over, the oldest first."""
@@ -47,7 +48,7 @@ class TrialBook:
     def begin(self, node: str, drain_id: int, reservation: str, now: datetime) -> Trial:
         """Write down that a node is to be tried."""
         values = {"node": node, "drain_id": drain_id, "reservation": reservation, "step": "reserve"}
-        with self._db.begin() as connection:
+        with self._fence.announcing() as connection:
             done = connection.execute(
                 insert(trials).values(cluster=self._cluster, created_at=now, step_at=now, why="", bad="", **values)
             )
@@ -58,7 +59,7 @@ class TrialBook:
 
     def step(self, trial: Trial, step: Step, now: datetime, **values: object) -> Trial:
         """Write down the step that comes next."""
-        with self._db.begin() as connection:
+        with self._fence.announcing() as connection:
             ends = {"ended_at": now} if step == "over" else {}
             connection.execute(
                 update(trials).where(trials.c.id == trial.id).values(step=step, step_at=now, **ends, **values)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Table, delete, select
 
+from api.controller.service_tables import service_moves, trials
 from api.store.database import Database
 from api.store.job_tables import attributions, exclusions, starts
 from api.store.past_tables import node_events
@@ -24,6 +25,8 @@ def prune(database: Database, now: datetime, days: float) -> int:
     gone += _delete(database, starts, starts.c.at < before)
     gone += _delete(database, attributions, attributions.c.at < before)
     gone += _delete(database, node_events, node_events.c.at < before)
+    gone += _delete(database, service_moves, service_moves.c.at < before)
+    gone += _delete(database, trials, trials.c.ended_at < before)
     gone += _delete(database, incident_notes, notes)
     gone += _delete(database, incidents, old)
     with database.begin() as connection:

@@ -7,6 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from api.controller.fence import Fenced
+from api.controller.service_book import ServiceBook
 from api.service_port import STATES
 from slurm.state import NodeState
 from tests.api.controller.fake_slurm import Bench, bench
@@ -220,3 +224,31 @@ def test_probation_shows_until_when_and_the_strikes(tmp_path: Path) -> None:
         b.offset = timedelta(days=7)
         again = b.control.service.of("sim", "n2")
         assert again is not None and again.strikes[0].score == 0.5 and again.probation_until is None
+
+
+def test_old_moves_go_with_the_rest_of_history(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+        tick(b)
+        assert b.store.prune(180.0) == 0
+        b.store.prune(180.0, b.now() + timedelta(days=181))
+        assert moves(b) == [] and state(b) == "in_service"
+
+
+def test_a_server_that_stands_by_shows_what_the_leader_writes(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+        tick(b)
+        other = ServiceBook(b.database, "sim", b.core.fence)
+        row = other.rows()["n2"]
+        other.write([replace(row, state="held", why="the other server wrote this")], [], b.now())
+        assert state(b) == "in_service"
+        b.control.service.stand_by()
+        assert state(b) == "held"
+
+
+def test_a_server_whose_lease_is_gone_writes_no_state(tmp_path: Path) -> None:
+    with bench(tmp_path) as b:
+        tick(b)
+        row = b.control.service.book.rows()["n2"]
+        b.core.fence.release()
+        with pytest.raises(Fenced):
+            b.control.service.book.write([replace(row, state="held")], [], b.now())
