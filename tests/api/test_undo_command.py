@@ -72,3 +72,14 @@ def test_a_list_in_a_file_is_read_and_an_empty_or_missing_one_is_a_mistake(verb:
 def test_a_partition_that_does_not_exist_drains_nothing(verb: Verb) -> None:
     answer = verb("drain", "@gpus,n1", "cooling")
     assert answer.returncode == 1 and "no node in a partition 'gpus'" in answer.stderr
+
+
+def test_questions_about_the_past_of_nodes_are_understood(verb: Verb) -> None:
+    """Nothing has happened yet, so what is tried here is the way of the words to the service and back."""
+    found = verb("nodes", "--had", "gpu_lost", "--drained", "2", "--since", "30d", "--names")
+    assert (found.returncode, found.stdout) == (0, ""), found.stderr
+    assert verb("nodes", "--since", "30d").returncode == 64
+    assert verb("node", "n1", "--history").returncode == 1
+    line = verb("lemons", "--exclude-line")
+    assert (line.returncode, line.stdout) == (0, ""), line.stderr
+    assert "ends of jobs are not told" in verb("lemons").stdout
