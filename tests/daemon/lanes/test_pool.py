@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import time
 from pathlib import Path
@@ -191,6 +192,17 @@ def test_a_caller_short_of_time_does_not_condemn_the_lane() -> None:
         assert short.code == "lane_slow"
         assert pool.wedged() == ()
         assert _pid(await pool.run(instance("answer", timeout=10.0)))
+
+    with_pool(body)
+
+
+def test_a_lane_that_is_asked_once_an_hour_keeps_no_worker() -> None:
+    async def body(pool: LanePool) -> None:
+        hourly = dataclasses.replace(instance("answer", lane="disk", timeout=10.0), interval=3600.0)
+        often = instance("answer", lane="nvml", timeout=10.0)
+        pids = [_pid(await pool.run(each)) for each in (hourly, hourly, often, often)]
+        assert pids[0] != pids[1] and pids[2] == pids[3]
+        await later(lambda: gone(pids[1]), "the worker was kept")
 
     with_pool(body)
 
