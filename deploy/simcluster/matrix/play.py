@@ -102,7 +102,7 @@ class Player:
         expected, stage = scenario.expected, turn.stage
         try:
             if turn.job is not None:
-                stage.lab.wait_job(turn.job, expected.job, timeout=60)
+                stage.job(turn.job, expected.job, timeout=60)
             if expected.drained:
                 stage.drained(turn.judged, by=expected.owner, timeout=60)
             turn.seconds = time.monotonic() - turn.began

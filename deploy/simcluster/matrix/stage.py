@@ -93,6 +93,11 @@ class Stage:
         self.wait(seen, timeout, lambda: f"{node} was not drained ({by}): {' '.join(self.state(node))}")
         return self.lab.node_reason(node)
 
+    def job(self, job: int, state: str, timeout: float = 60.0) -> None:
+        """Wait until a job is in a state."""
+        seen = self.lab.job_state
+        self.wait(lambda: seen(job) == state, timeout, lambda: f"job {job} is {seen(job)}, awaited {state}")
+
     def back(self, node: str, timeout: float = 60.0) -> None:
         """Wait until a node is in service again."""
         self.wait(lambda: self.in_service(node), timeout, lambda: f"{node} is not back: {' '.join(self.state(node))}")

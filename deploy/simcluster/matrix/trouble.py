@@ -48,7 +48,7 @@ def leased(turn: Turn) -> None:
     stage.inject(turn.node, "gpu_lost", gpu=1)
     job = turn.submit()
     stage.wait(lambda: "DRAIN" in stage.lab.node_state(turn.node), 45, "the job was not refused")
-    stage.lab.wait_job(job, "PENDING")
+    stage.job(job, "PENDING")
 
 
 def lease_expired(turn: Turn) -> None:
@@ -64,7 +64,7 @@ def lease_expired(turn: Turn) -> None:
 
 def ended(turn: Turn) -> None:
     """Submit, and wait for the job's end while the trouble lasts."""
-    turn.stage.lab.wait_job(turn.submit(), "COMPLETED", timeout=60)
+    turn.stage.job(turn.submit(), "COMPLETED", timeout=60)
 
 
 def loud(turn: Turn, before: int) -> str:
