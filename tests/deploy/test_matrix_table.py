@@ -115,6 +115,14 @@ def test_the_page_has_a_column_for_each_release_and_marks_what_failed() -> None:
     assert f"| batch | nohold_on_prolog_fail; cred_expire=5 | {fates.STARTS} | 6.1 | 7.0 |" in text
 
 
+def test_the_page_in_docs_has_every_row_and_every_fate() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/matrix.md").read_text()
+    rows = [(s.name, act.settings) for part in PARTS for act in part.acts for s in act.scenarios]
+    named = [f"{name} ({settings})" if settings else name for name, settings in rows]
+    assert [name for name in named if f"| {name} |" not in text] == []
+    assert [case for case in fates.CASES if f"| {case.job} | {case.named} |" not in text] == []
+
+
 def test_one_release_that_fails_or_cannot_be_played_fails_the_whole() -> None:
     assert joined([PLAYED, PLAYED], {}).passed
     assert not joined([PLAYED, msgspec.structs.replace(PLAYED, passed=False)], {}).passed

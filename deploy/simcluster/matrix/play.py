@@ -17,7 +17,6 @@ from deploy.simcluster.matrix.rows import Outcome, Row, owner
 from deploy.simcluster.matrix.scenario import Act, Part, Scenario, Turn, undisturbed
 from deploy.simcluster.matrix.stage import Stage, Tell
 
-AT_ONCE = 16
 TROUBLES = (LabError, CentralError, Unreachable, Refused, OSError, subprocess.SubprocessError, KeyError, ValueError)
 Cast = tuple[Scenario, Turn]
 
@@ -68,7 +67,7 @@ class Player:
         cast = [(s, Turn(stage, tuple(next(names) for _ in range(s.nodes)))) for s in act.scenarios]
         for scenario, turn in cast:
             self.tell(f"  {scenario.name} on {','.join(turn.nodes)} {act.settings}".rstrip())
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(act.at_once) as pool:
             try:
                 if act.during is undisturbed:
                     list(pool.map(self._whole, cast))
@@ -82,7 +81,11 @@ class Player:
             except BaseException:
                 stage.ended.set()
                 raise
-        self.rows += [self._row(scenario, turn, act) for scenario, turn in cast]
+        rows = [self._row(scenario, turn, act) for scenario, turn in cast]
+        for row in rows:
+            if not row.passed:
+                self.tell(f"  {row.scenario} on {row.node}: {row.state} {row.observed}; {row.trouble}")
+        self.rows += rows
 
     def _whole(self, cast: Cast) -> None:
         self._begin(cast)
@@ -110,7 +113,8 @@ class Player:
                 stage.steps()
             self._settle(turn, expected.also)
         except TROUBLES as error:
-            turn.went_wrong(error)
+            said = stage.decisions(turn.job) if turn.job is not None else ""
+            turn.went_wrong(f"{error}; {said}" if said else error)
 
     def _settle(self, turn: Turn, wanted: str) -> None:
         """What is counted by others may arrive a little later than what it counts."""

@@ -92,7 +92,7 @@ def undisturbed(_: Stage, __: Sequence[Turn]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Scenarios that are played at the same time, while ``during`` holds; they end when it no longer does.
+    """Scenarios that are played ``at_once`` at a time, while ``during`` holds; they end when it no longer does.
 
     ``settings`` names what of slurm.conf or of the cluster's state is different.
     """
@@ -101,6 +101,7 @@ class Act:
     during: Callable[[Stage, Sequence[Turn]], AbstractContextManager[None]] = undisturbed
     settings: str = ""
     since: str = ""
+    at_once: int = 16
 
 
 @dataclass(frozen=True, slots=True)

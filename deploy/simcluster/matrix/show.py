@@ -59,7 +59,8 @@ What happens to a node and its job, scenario by scenario, on real Slurm, agents,
 hardware**. This page is made by `nodevet sim matrix --release all --markdown`; a run compares every row with the end
 that it must have, and fails where one differs. Seconds count from the fault, or from the job's submission, until node
 and job were as they must be, while many scenarios ran at once on two cores: upper bounds. A release that is not
-installed is played in a Debian that has it, made once below `/var/tmp` and removed by `make clean`.
+installed is played in a Debian that has it, made once below `/var/tmp` and removed by `make clean`. On a machine that
+is busy with other things the rows of refused jobs fail: a permit is waited for three seconds, then the job is admitted.
 """
 COST = """## What a refused job costs
 

@@ -17,7 +17,7 @@ import msgspec
 
 from api.ports import DrainView
 from api.routes.shapes import Coverage, NodeDetail, Page
-from api.store.views import IncidentView
+from api.store.views import IncidentView, ReportView
 from daemon.agent.status import Status
 from daemon.central import CentralError
 from daemon.cli.local import get
@@ -195,6 +195,13 @@ class Stage:
 
     def _rows(self, path: str, page: type[Page[T]], **query: int) -> list[T]:
         return msgspec.convert(self.cluster.get(path, **query), page, strict=False).items
+
+    def decisions(self, job: int) -> str:
+        """What the prologs of a job decided and why, as far as reported; for a row that came out otherwise."""
+        with suppress(CentralError):
+            rows = self._rows(f"jobs/sim/{job}", Page[ReportView])
+            return "; ".join(f"{r.node} {r.decision.allowed}: {r.decision.why}" for r in rows if r.decision)
+        return ""
 
     def finds(self, node: str, code: str, timeout: float = 90.0) -> None:
         """Wait until the central service holds this code of a node."""
