@@ -23,10 +23,10 @@ LABEL = "SIMULATED hardware: real Slurm, server and agents over generated hosts"
 def matrix(release: str | None, only: tuple[str, ...], markdown: bool, as_json: bool) -> None:
     """Play every scenario on nodes of its own and show how it ended beside how it must end.
 
-    It takes some four minutes a release on two idle cores, more on busy ones. A release that is not installed is played in a Debian that has
-    it (root, mmdebstrap, from a checkout): made once below /var/tmp in about two minutes and 900 MB, kept for the next
-    run, removed by `make clean`. What is different there is Slurm, Python and its packages; machine and kernel are
-    this one's. Ends with 69 or 77 where that cannot be, or may not.
+    It takes seven to eight minutes a release on two busy cores. A release that is not installed is played in a Debian
+    that has it (root, mmdebstrap, from a checkout): made once below /var/tmp in about two minutes and 900 MB, kept for
+    the next run, removed by `make clean`. What is different there is Slurm, Python and its packages; machine and
+    kernel are this one's. Ends with 69 or 77 where that cannot be, or may not.
 
     \b
     Examples:
