@@ -68,10 +68,7 @@ class DrainView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PauseView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that Nodevet keeps its hands off until a time: nothing is asked, refused, drained or resumed.
-
-    With a ``ticket`` it is in repair, and no time but a person ends that.
-    """
+    """A node that hands are off until a time, or, with a ``ticket``, in repair until a person ends that."""
 
     cluster: str
     node: str

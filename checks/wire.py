@@ -8,6 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from checks.facts import NodeFacts as NodeFacts
+from checks.facts import Part as Part
+
 Status = Literal["ok", "warn", "fail", "unknown", "skipped"]
 Blame = Literal["node", "fabric", "shared", "config", "job", "self"]
 Verdict = Literal["healthy", "degraded", "faulty", "unknown"]
@@ -81,30 +84,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     policy_version: str = ""
     shadow_codes: tuple[str, ...] = ()
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One replaceable part: ``kind`` gpu, hca, nic or board; ``slot`` is its place, ``uuid`` a GPU's, or a GUID."""
-
-    kind: str
-    slot: str
-    uuid: str = ""
-    serial: str = ""
-    model: str = ""
-
-
-class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What identifies the node's hardware and software, for inventory and profile."""
-
-    profile: str = "generic"
-    boot_id: str = ""
-    kernel: str = ""
-    driver: str = ""
-    gpus: tuple[str, ...] = ()
-    gpu_model: str = ""
-    agent_version: str = ""
-    simulated: bool = False
-    parts: tuple[Part, ...] = ()
 
 
 class Unvetted(msgspec.Struct, frozen=True, kw_only=True):
