@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 
 from api.ports import OrderKind
@@ -14,6 +14,7 @@ from checks.wire import Order
 # Between two polls an agent is away for a round trip; a member counts as live this long after its last poll ended.
 GRACE_SECONDS = 2.0
 ORDERS_PER_NODE = 32
+GIVEN_LIMIT = 65_536
 
 
 class Orders:
@@ -21,6 +22,7 @@ class Orders:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, str], dict[str, Order]] = defaultdict(dict)
+        self._given: OrderedDict[str, None] = OrderedDict()
         self._home: dict[str, tuple[str, str]] = {}
         self._wake: dict[tuple[str, str], asyncio.Event] = {}
         self._open: dict[tuple[str, str], int] = defaultdict(int)
@@ -33,10 +35,17 @@ class Orders:
         while len(mine) >= ORDERS_PER_NODE:
             self.done([next(iter(mine))])
         mine[order.id] = order
+        self._given[order.id] = None
+        while len(self._given) > GIVEN_LIMIT:
+            self._given.popitem(last=False)
         self._home[order.id] = (cluster, node)
         if event := self._wake.get((cluster, node)):
             event.set()
         return order
+
+    def given(self, order_id: str) -> bool:
+        """Whether this process has given the order, done by now or not; a former one's orders died with it."""
+        return order_id in self._given
 
     def wake(self, cluster: str, node: str) -> None:
         """Have the node's open poll answered now: what else its reply carries has changed."""

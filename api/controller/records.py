@@ -66,11 +66,11 @@ class Records(PermitRecords):
         """Slurm holds this record's reason now, so any older open record of the node is no longer in force."""
         older = (drains.c.cluster == record.cluster, drains.c.node == record.node, drains.c.id < record.id)
         with self._fence.announcing() as connection:
-            connection.execute(
-                update(drains)
-                .where(*older, drains.c.open.is_(True))
-                .values(open=False, state="taken_over", why=REPLACED, closed_at=now)
-            )
+            before = update(drains).where(*older, drains.c.open.is_(True))
+            meant = {"state": "failed", "why": f"{REPLACED} before slurm took it"}
+            stood = {"state": "taken_over", "why": REPLACED}
+            for which, ended in ((drains.c.state == "intent", meant), (drains.c.state != "intent", stood)):
+                connection.execute(before.where(which).values(open=False, closed_at=now, **ended))
             values = {"state": "draining", "why": why, "slurm_boot": boot}
             return _changed(connection, record, now, values, said)
 

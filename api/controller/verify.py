@@ -17,6 +17,7 @@ from api.controller.pace import DRAIN
 from api.controller.probation import probation_of
 from api.controller.records import DrainRecord, DrainState, Said
 from api.store.views import ReportView
+from checks.wire import Order
 from slurm.errors import SlurmError
 from slurm.ownership import OurRecord, Outcome, Result, resume_if_ours
 
@@ -62,6 +63,9 @@ async def _step(core: Core, record: DrainRecord) -> None:
     ):
         core.orders.done([record.order_id])
         await _ask(core, await asyncio.to_thread(_silent, core, record))
+    elif not core.orders.given(record.order_id):
+        # Asked by a server that is gone, and with it the order; the same one again, should it be under way.
+        core.orders.give(core.cluster, record.node, Order(id=record.order_id, kind="verify"))
 
 
 def _silent(core: Core, record: DrainRecord) -> DrainRecord:

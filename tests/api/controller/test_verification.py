@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from api.controller.control import Controller
 from checks.wire import Decision, Finding
 from tests.api.controller.fake_slurm import Bench, bench
 
@@ -242,3 +243,21 @@ def test_a_person_may_make_our_drain_theirs_and_the_fault_stays_to_be_verified(t
         asyncio.run(story(b.fine()))
         assert not b.slurm.table["n2"].out_of_service
         assert len(b.core.records.listing("sim")) == 0
+
+
+def test_an_order_that_died_with_its_server_is_given_again_as_the_same(tmp_path: Path) -> None:
+    with bench(tmp_path, verify_rounds=1) as b:
+        drained(b, b.lost())
+
+        async def story() -> None:
+            note = await ordered(b)
+            old = b.control
+            b.control = Controller(old.core.settings, b.database, b.store, b.slurm, policy=b.core.policy)
+            b.core = b.control.core
+            b.core.clock = b.now
+            assert await ordered(b) == note
+            b.report("n2", b.fine(), occasion="manual", notes=(note,))
+            await b.tick()
+
+        asyncio.run(story())
+        assert not b.slurm.table["n2"].out_of_service
