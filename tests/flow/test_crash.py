@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import shutil
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -17,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from deploy.simcluster.cluster import SERVER_USER, Options
-from deploy.simcluster.processes import PATH
 from tests.flow.flow import OURS, WIDE_GUARD, Flow, running
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(900)]
@@ -149,39 +147,3 @@ def test_a_resume_that_slurmctld_forgot_is_done_again(flow: Flow) -> None:
         flow.wait(lambda: flow.lab.states()["n3"] == "idle", 120, lambda: f"{flow.drains()}")
         flow.wait(lambda: not flow.drains(), 60, lambda: f"{flow.drains()}")
         assert flow.incidents("drain_unowned") == [] and audited(flow, "n3")["drain"] == 2
-
-
-def test_a_drain_that_slurmctld_forgot_is_written_again(flow: Flow) -> None:
-    saved = flow.lab.base / "state/node_state"
-    with Mortal(flow, {}).watched():
-        flow.wait(lambda: works(flow), 60, "the service is not up")
-        flow.lab.saved()
-        before = saved.read_bytes()
-        flow.cluster.hosts["n4"].inject("gpu_reset_required", gpu=1)
-        reason = flow.drained("n4")
-        flow.wait(lambda: [d.phase for d in flow.drains()] == ["drained"], 60, lambda: f"{flow.drains()}")
-        flow.lab.kill_slurmctld()
-        saved.write_bytes(before)
-        flow.lab.start_slurmctld()
-        flow.wait(lambda: bool(flow.audit("n4", "drain written again")), 120, lambda: str(flow.why("n4")))
-        assert flow.lab.node_reason("n4").rpartition(" [")[0] == reason.rpartition(" [")[0], "the same drain"
-        assert audited(flow, "n4")["drain resumed outside"] == 0
-        flow.cluster.hosts["n4"].heal()
-        flow.wait(lambda: flow.lab.states()["n4"] == "idle", 120, lambda: f"{flow.drains()}")
-
-
-def test_a_second_service_on_the_file_of_one_that_is_paused_is_refused(flow: Flow) -> None:
-    with Mortal(flow, {}).watched():
-        flow.wait(lambda: works(flow), 60, "the service is not up")
-        with flow.stopped(flow.cluster._own["server"].pid):
-            argv = [sys.executable, "-I", "-m", "daemon", "server", "--config"]
-            done = subprocess.run(
-                [*argv, str(flow.cluster.base / "server/server.toml")],
-                env={"PATH": PATH},
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-        assert done.returncode != 0 and "in use by another server" in done.stderr
-        flow.steps(2)
