@@ -23,7 +23,7 @@ from checks.wire import (
     PermitAnswer,
     PermitRequest,
     Quiet,
-)
+)  # fmt: skip
 from slurm.state import NodeState
 
 if TYPE_CHECKING:

@@ -185,18 +185,6 @@ def test_the_reason_names_part_and_problem_and_how_many_more() -> None:
     assert "node failed its health check" in decision.user_message
 
 
-@pytest.mark.parametrize(
-    ("requeue", "fate"),
-    [(True, "requeues the job and starts it"), (False, "cancels it: submit it again"), (None, "where that is allowed")],
-)
-def test_the_user_hears_whose_fault_it_is_and_what_becomes_of_the_job(requeue: bool | None, fate: str) -> None:
-    """E70: the node, not the job; a job that is not requeued is not promised to be."""
-    lost = finding("lost")
-    decision = decide([lost], POLICY, Context("prolog", NOW, requeue=requeue))
-    assert decision.wanted == "refuse"
-    assert "no fault of the job" in decision.user_message and fate in decision.user_message
-
-
 def test_one_problem_seen_by_two_checks_is_one_cause() -> None:
     """E102: two detectors, one verdict."""
     decision = decide([finding("lost"), finding("lost", check="d")], POLICY, Context("prolog", NOW))
