@@ -13,7 +13,7 @@ from slurm import job as jobs
 from slurm.backend import AfterReboot, Field
 from slurm.batch import PATH, Batch, checked_batch
 from slurm.config import SlurmLimits, parse_limits, parse_version
-from slurm.errors import BadAnswer, NotFound, Unsupported, error_for
+from slurm.errors import BadAnswer, NotFound, SlurmError, Unreachable, Unsupported, error_for
 from slurm.exclusions import FORMAT, Exclusion, exclusions_from_columns
 from slurm.job import JobState
 from slurm.names import checked_job, checked_node, checked_note, checked_reason, checked_word
@@ -183,6 +183,11 @@ class Commands:
                 return nodes_from_json(self._bytes(*json))
             except Unsupported:
                 self._text_only = True  # built or packaged without its JSON plugin
+            except SlurmError as error:
+                # sinfo of 22.05 ends with 0 and "Unspecified error" whatever the cause, a dead slurmctld among them.
+                if type(error) is SlurmError and not self.ping():
+                    raise Unreachable(f"{_step(json[0], json[1:])}: no slurmctld answers ({error})") from error
+                raise
         return nodes_from_text(self._text(*text))
 
     def _update(self, name: str, *settings: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,26 @@ def test_a_command_that_cannot_start(tmp_path: Path) -> None:
     (tmp_path / "scontrol").chmod(0o755)
     with pytest.raises(errors.NoCommand, match="does not start"):
         run_command(["scontrol"], env={"PATH": str(tmp_path)}, timeout=5, step="scontrol")
+
+
+DEAD = b'{"errors": [{"error": "Unspecified error", "errno": -1}], "nodes": []}'
+
+
+@pytest.mark.parametrize(
+    ("ping", "expected"),
+    [
+        (b"Slurmctld(primary) at vm is DOWN\n", errors.Unreachable),
+        (b"Slurmctld(primary) at vm is UP\n", errors.SlurmError),
+    ],
+)
+def test_an_unspecified_error_of_a_dead_slurmctld_is_named(ping: bytes, expected: type[errors.SlurmError]) -> None:
+    """E02: sinfo of 22.05 ends with 0 and these words when no slurmctld answers; what is wrong must be named."""
+
+    def ran(argv: Sequence[str], **_: object) -> run.Ended:
+        if "--version" in argv or "-V" in argv:
+            return run.Ended(0, b"slurm-wlm 22.05.8\n", b"")
+        return run.Ended(0, ping if argv[1] == "ping" else DEAD, b"")
+
+    with pytest.raises(errors.SlurmError) as caught:
+        Commands(run=ran).nodes()
+    assert type(caught.value) is expected
