@@ -12,6 +12,7 @@ import msgspec
 from checks.catalog import load
 from checks.declare import Check, Code
 from checks.wire import CheckReport
+from deploy import settings_page
 from deploy.manpage import PAGE, page
 
 README = Path(__file__).resolve().parent.parent / "README.md"
@@ -91,6 +92,7 @@ def rendered(text: str) -> str:
 if __name__ == "__main__":
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8")
+    settings_page.PAGE.write_text(settings_page.page(), encoding="utf-8")
     SCHEMA.parent.mkdir(exist_ok=True)
     SCHEMA.write_text(schema(), encoding="utf-8")
     README.write_text(rendered(README.read_text(encoding="utf-8")), encoding="utf-8")

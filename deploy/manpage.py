@@ -10,9 +10,9 @@ import click
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "nodevet.8"
 
 _FILES = (
-    ("/etc/nodevet/nodevet.toml", "the node's side: agent, paths, checks"),
-    ("/etc/nodevet/server.toml", "the central service: listening, controller, guard"),
-    ("/etc/nodevet/hook.conf", "what the three hook programs read"),
+    ("/etc/nodevet/nodevet.toml", "the node's side: agent, paths, checks, remedies"),
+    ("/etc/nodevet/server.toml", "the central service: listening, controller, guard, remedies, alerts"),
+    ("/etc/nodevet/hook.conf", "what the programs that Slurm runs read"),
     ("/etc/nodevet/policy.d/*.toml", "site rules over the shipped ones"),
     ("/etc/nodevet/profiles.d/*.toml", "site profiles of node shapes"),
     ("/etc/nodevet/STOP", "while it exists every hook exits 0 at once"),

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import api.settings
+import daemon.config
 from checks.catalog import load
+from deploy import settings_page
 from deploy.docs import README, SCHEMA, rendered, schema
 from deploy.manpage import PAGE, page
+from deploy.settings_words import NODE, SERVER
 
 
 def test_the_tables_are_those_of_the_declarations() -> None:
@@ -36,3 +42,49 @@ def test_the_manual_page_is_that_of_the_command() -> None:
 
 def test_the_schema_is_that_of_the_declarations() -> None:
     assert SCHEMA.read_text(encoding="utf-8") == schema(), "run: python -m deploy.docs"
+
+
+def test_the_settings_page_is_that_of_the_declarations() -> None:
+    assert settings_page.PAGE.read_text(encoding="utf-8") == settings_page.page(), "run: python -m deploy.docs"
+
+
+def test_every_setting_has_its_words_and_no_word_is_about_a_setting_that_is_gone() -> None:
+    for sections, words in ((settings_page.SERVER_SECTIONS, SERVER), (settings_page.NODE_SECTIONS, NODE)):
+        assert sorted(name for name, _ in settings_page.keys(sections)) == sorted(words)
+
+
+def test_every_section_that_is_read_is_on_the_page() -> None:
+    assert set(api.settings._SECTIONS) == set(settings_page.SERVER_SECTIONS)
+    assert {*daemon.config._SECTIONS, "checks.NAME"} == set(settings_page.NODE_SECTIONS)
+
+
+def test_every_default_on_the_page_is_taken_by_the_file() -> None:
+    """What the page shows can be copied into a file, and the file then says what was true without it."""
+    lines: dict[str, list[str]] = {}
+    for name, default in settings_page.keys(settings_page.NODE_SECTIONS):
+        section, _, key = name.rpartition(".")
+        if default is not None and not section.startswith("checks"):
+            lines.setdefault(section, []).append(f"{key} = {settings_page.value(default)}")
+    text = "\n".join("\n".join((f"[{section}]", *keys)) for section, keys in lines.items())
+    read, plain = daemon.config.parse_config(text, None, {}), daemon.config.parse_config("", None, {})
+    assert (read.agent, read.central, read.host, read.remedy) == (plain.agent, plain.central, plain.host, plain.remedy)
+
+
+def test_every_page_of_docs_is_in_its_index() -> None:
+    docs = settings_page.PAGE.parent
+    index = (docs / "README.md").read_text(encoding="utf-8")
+    pages = [path.name for path in docs.iterdir() if path.is_file() and path.name != "README.md"]
+    assert len(pages) > 5
+    assert [name for name in pages if f"]({name})" not in index] == []
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    docs = settings_page.PAGE.parent
+    pages = [*docs.glob("*.md"), README]
+    broken = [
+        f"{page.name}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []

@@ -70,7 +70,7 @@ def show(ctx: click.Context, as_json: bool) -> None:
 
 
 def _values(found: Config) -> Iterator[tuple[str, object]]:
-    for section in ("agent", "central", "host", "slurm"):
+    for section in ("agent", "central", "host", "slurm", "remedy"):
         for key, value in msgspec.structs.asdict(getattr(found, section)).items():
             yield f"{section}.{key}", value
     for name, check in found.checks.items():
