@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from api.controller.core import Core
+from api.controller.drain_record import DrainRecord
 from api.remedy.record import RemedyRecord, RemedyState
 from api.remedy.settings import RESET, RUN, RemedySettings, Run
 from checks.site.program import run_to_end
 from checks.site.trust import NotTrusted, executable
 from checks.wire import Order, clean
-from slurm.backend import Backend
 from slurm.errors import SlurmError
-from slurm.reason import parse
-from slurm.state import NodeState
+from slurm.mend import reboot_if_ours
+from slurm.ownership import OurRecord, Result
 
 BUSY = 2
 """The exit status with which a site's executable says "not now"; 0 is done, every other one failed."""
@@ -71,36 +71,29 @@ def run_here(record: RemedyRecord, run: Run) -> Ended:
     return ("done" if ended.status == 0 else "busy" if ended.status == BUSY else "failed"), words
 
 
-async def reboot(core: Core, record: RemedyRecord, reason: str) -> Ended | None:
-    """Ask Slurm for a reboot under our own reason; None: it was asked, and the node will tell.
-
-    No ``asap`` and no next state: the node is drained already, so it is rebooted at once, never over a job, and it
-    comes back drained under our reason. Each of the two would have Slurm put it in service by itself, with
-    ReturnToService=2 even after nextstate=down.
-    """
-    backend = core.view.backend
+async def reboot(core: Core, record: RemedyRecord, drain: DrainRecord) -> Ended | None:
+    """Ask Slurm for a reboot under our own reason; None: it was asked, or may have been, and the node will tell."""
+    backend, ours = core.view.backend, OurRecord(drain.reason, drain.reason_before)
     try:
         pen = await core.pen()
-        await pen.tell(record.node, f"reboot: {reason}", _ask, backend, record.node, reason)
-        state: NodeState = await core.view.call(core.view.backend.node, record.node)
+        outcome = await pen.change(record.node, reboot_if_ours, ours)
     except TimeoutError:
         # It may have been heard: the node's next boot tells.
         return None
     except SlurmError as error:
         return "failed", f"slurm took no reboot: {error}"
-    ours = parse(state.reason.text) if state.reason else None
-    if not state.out_of_service or ours is None or ours.token != record.token:
-        # Somebody gave the node back in this moment: his jobs are not to meet a reboot.
-        try:
-            await pen.tell(record.node, "reboot taken back", backend.cancel_reboot, record.node)
-        except (SlurmError, TimeoutError) as error:
-            return "failed", f"the node is {state} by somebody else's hand, and the reboot was not taken back: {error}"
-        return "refused", f"the node is {state} by somebody else's hand: the reboot was taken back"
-    return None
-
-
-def _ask(backend: Backend, node: str, reason: str) -> None:
-    backend.reboot(node, reason, asap=False, then=None)
+    if outcome.result is Result.WRITTEN or outcome.unsure:
+        return None
+    if outcome.result is Result.FAILED:
+        return "failed", f"slurm took no reboot: {outcome.detail}"
+    if outcome.window_ms is None:
+        return "refused", outcome.detail
+    # Somebody gave the node back in this moment: his jobs are not to meet a reboot.
+    try:
+        await pen.tell(record.node, "reboot taken back", backend.cancel_reboot, record.node)
+    except (SlurmError, TimeoutError) as error:
+        return "failed", f"{outcome.detail}, and the reboot was not taken back: {error}"
+    return "refused", f"{outcome.detail}: the reboot was taken back"
 
 
 async def run_server(record: RemedyRecord, run: Run) -> Ended:

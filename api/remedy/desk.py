@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
-from api.controller.automatic import judge_now
+from api.controller.automatic import judge_now, of_this_boot
 from api.controller.core import Core
 from api.controller.drain_record import DrainRecord
 from api.remedy.book import Book
@@ -105,7 +105,7 @@ class Planner:
         core, now = self._core, self._core.clock()
         past = self._book.since(node, now - timedelta(seconds=self.settings.again_within))
         ended = max((r.changed_at for r in past if not r.open and r.started_at is not None), default=None)
-        found = core.store.current_findings(core.cluster, node)
+        found = of_this_boot(core, node, core.store.current_findings(core.cluster, node))
         fresh = [f for f in found if ended is None or (f.observed_at is not None and f.observed_at > ended)]
         decision = judge_now(core, fresh, now, node)
         if decision.wanted == "admit":
@@ -141,8 +141,10 @@ class Planner:
         if dry_run or mode == "dry_run":
             return row(outcome="would", why=f"would {action} {', '.join(gpus)}".rstrip() + "; nothing is done")
         opened = await asyncio.to_thread(self._core.records.open_drains, self._core.cluster)
+        if (drain := opened.get(node)) is None:
+            return row(outcome="refused", why="its drain has just ended")
         state: RemedyState = "planned"
-        new = NewRemedy(node, action, (), gpus, actor, False, opened[node].token, f"asked for by {actor}", state)
+        new = NewRemedy(node, action, (), gpus, actor, False, drain.token, f"asked for by {actor}", state)
         made = await asyncio.to_thread(self._write, new, Wish(action, (), gpus))
         if isinstance(made, str):
             return row(outcome="refused", why=made)

@@ -138,4 +138,6 @@ def protected(state: NodeState | None, record: DrainRecord | None, *, automatic:
         return "its reason is not that of a drain on our record"
     if automatic and not record.automatic:
         return "a person drained it"
+    if record.state in ("testing", "resuming"):
+        return f"it is on its way back: {record.state}"
     return ""

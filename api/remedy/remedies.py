@@ -20,6 +20,8 @@ from api.remedy.settings import REBOOT, RESET, RUN, RemedySettings
 from api.store.database import Database
 from checks.wire import PollRequest, Remedied
 from slurm.errors import SlurmError
+from slurm.mend import hold_if_ours
+from slurm.ownership import OurRecord, Result
 from slurm.reason import parse
 from slurm.state import NodeState
 
@@ -145,7 +147,7 @@ class Remedies:
 
     async def _act(self, record: RemedyRecord, drain: DrainRecord) -> acts.Ended | None:
         if record.action == REBOOT:
-            return await acts.reboot(self._core, record, drain.reason)
+            return await acts.reboot(self._core, record, drain)
         if self._settings.on_node(record.action):
             self._give(record)
             return None
@@ -163,14 +165,17 @@ class Remedies:
         if record.action == REBOOT:
             ended = await self._rebooted(record, drain, age)
         elif self._settings.on_node(record.action):
-            ended = self._answered(record, age)
+            ended = self._answered(record, drain, age)
         else:
             ended = self._ran(record)
         if ended is not None:
             await self._end(record, *ended)
 
-    def _answered(self, record: RemedyRecord, age: float) -> acts.Ended | None:
-        """What the agent says became of the order; without a word it is offered until its time is over."""
+    def _answered(self, record: RemedyRecord, drain: DrainRecord | None, age: float) -> acts.Ended | None:
+        """What the agent says became of the order; without a word it is offered until its time is over.
+
+        It is not offered any more once it is switched off, or the node is somebody else's.
+        """
         told = self._told.get(record.order_id)
         if told is not None and told.outcome != "running":
             return ("unknown" if told.outcome == "lost" else told.outcome), told.text
@@ -178,8 +183,20 @@ class Remedies:
             return "expired", f"the agent did not begin within {self._settings.patience:g} s"
         if told is not None and age > self._settings.patience + record_limit(record, self._settings):
             return "unknown", "the agent began and has not told how it ended"
+        if told is not None:
+            return None
+        if why := self._not_ours(record, drain):
+            return "unknown", f"{why}: the order is taken back, and whether the agent had begun is not known"
         self._give(record)
         return None
+
+    def _not_ours(self, record: RemedyRecord, drain: DrainRecord | None) -> str:
+        core, node = self._core, record.node
+        if self._settings.mode_of(record.action) != "on":
+            return f"{record.action} is switched off"
+        if drain is not None and drain.token != record.token:
+            return "the drain that it was planned for is over"
+        return protected(core.view.states.get(node), drain, automatic=record.automatic) or core.paused(node) or ""
 
     def _ran(self, record: RemedyRecord) -> acts.Ended | None:
         task = self._here.get(record.id)
@@ -211,16 +228,14 @@ class Remedies:
         if drain is not None and ours is not None and ours.token == drain.token and not state.flags & {"DRAIN"}:
             # DOWN under our reason: with ReturnToService=2 Slurm would put it in service at its next registration.
             try:
-                pen = await core.pen()
-                await pen.tell(
-                    record.node,
-                    f"drain again: {drain.reason}",
-                    self._core.view.backend.drain,
-                    record.node,
-                    drain.reason,
+                held = await (await core.pen()).change(
+                    record.node, hold_if_ours, OurRecord(drain.reason, drain.reason_before)
                 )
+                trouble = held.detail if held.result is Result.FAILED else ""
             except (SlurmError, TimeoutError) as error:
-                await asyncio.to_thread(core.incident, record.node, "drain_failed", str(error))
+                trouble = str(error)
+            if trouble:
+                await asyncio.to_thread(core.incident, record.node, "drain_failed", trouble)
         if not state.out_of_service:
             return "done", "booted anew, and Slurm put it in service before it was verified"
         return "done", "booted anew, verified before it is given back"
