@@ -224,9 +224,9 @@ class _Rule:
 
 def _take(state: _State, rules: Mapping[str, _Rule], record: Record, now: float) -> None:
     for name, rule in rules.items():
-        if rule.clear is not None and (over := rule.clear.search(record.text)):
+        if rule.clear is not None and (over := rule.clear.match(record.text)):
             state.standing.pop((name, _target(over)), None)
-        elif found := rule.match.search(record.text):
+        elif found := rule.match.match(record.text):
             _add(state, (name, _target(found)), rule.given, record.seconds, now)
 
 

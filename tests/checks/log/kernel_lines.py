@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 BDF = "0000:5e:00.0"
 LINES: dict[str, tuple[str, str]] = {
     "soft_lockup": ("watchdog: BUG: soft lockup - CPU#31 stuck for 26s! [kworker/31:1:1234]", "CPU#31"),
@@ -17,6 +19,8 @@ LINES: dict[str, tuple[str, str]] = {
         "EDAC MC1: 1 UE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x6f1ea0)",
         "MC1",
     ),
+    "memory_consumed": ("mce: Uncorrected hardware memory error in user-access at 3f1ea0c80", "node"),
+    "machine_check_recoverable": ("{7}[Hardware Error]: event severity: recoverable", "node"),
     "memory_failed": ("Memory failure: 0x6f1ea0: recovery action for dirty LRU page: Failed", "node"),
     "machine_check_fatal": ("{1}[Hardware Error]: event severity: fatal", "node"),
     "memory_corrected": (
@@ -72,7 +76,6 @@ CLEARS = {
     "nic_firmware": f"mlx5_core {BDF}: mlx5_health_try_recover:333:(pid 1): health recovery succeeded",
     "nic_cable": f"mlx5_core {BDF}: Port module event: module 0, Cable plugged",
     "nfs_silent": "nfs: server filer1.example.org OK",
-    "lustre_evicted": "Lustre: scratch-OST0006-osc-ffff88: Connection restored to 10.0.0.6@o2ib (at 10.0.0.6@o2ib)",
     "lustre_lost": "Lustre: scratch-MDT0000-mdc-ffff88: Connection restored to scratch-MDT0000 (at 172.16.0.1@o2ib)",
 }
 # What a healthy machine says every day, at boot and after.
@@ -98,4 +101,16 @@ HARMLESS = (
     "watchdog: hard lockup detector is enabled",
     "Lustre: Lustre: Build Version: 2.15.3",
     "nfs: Deprecated parameter 'intr'",
+)
+_DATA = Path(__file__).parent / "data"
+# The same troubles in the words of other kernels (4.18 to 6.8), and more of what healthy machines say.
+VARIANTS = [line.split("|", 1) for line in (_DATA / "kernel_variants.txt").read_text().splitlines()]
+HEALTHY = tuple((_DATA / "kernel_healthy.txt").read_text().splitlines())
+# Where the kernel repeats a text of a user's: options and paths of a mount in his own namespace, a group's name.
+REPEATED = (
+    "overlayfs: failed to resolve '{}': -2",
+    'overlayfs: unrecognized mount option "{}" or missing value',
+    "tmpfs: Unknown parameter '{}'",
+    "fuse: Unknown parameter '{}'",
+    "cgroup: fork rejected by pids controller in /{}",
 )

@@ -13,7 +13,7 @@ from checks.judge.decide import decide
 from checks.judge.policy import PolicyError, load_policy, read_pack, shipped
 from checks.log.kernel_events import _USERS_OWN, KEPT, _rules, kernel_events
 from checks.runner import run_check
-from tests.checks.log.kernel_lines import CLEARS, HARMLESS, LINES
+from tests.checks.log.kernel_lines import CLEARS, HARMLESS, HEALTHY, LINES, REPEATED, VARIANTS
 from tests.fakes import Plant
 
 
@@ -112,7 +112,32 @@ def test_two_targets_do_not_add_up(log: Log) -> None:
     assert log.found() == []
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@pytest.mark.parametrize(("name", "text"), VARIANTS)
+def test_other_kernels_words_for_the_same_are_known(log: Log, name: str, text: str) -> None:
+    log.write(*[text] * (shipped().kernel[name].at_least or 1))
+    assert [f.evidence["kind"] for f in log.found()] == [name]
+
+
+def test_an_eviction_is_told_although_the_client_is_let_in_again_at_once(log: Log) -> None:
+    """E116: files that were open stay broken."""
+    log.write(LINES["lustre_evicted"][0], "Lustre: scratch-OST0006-osc-ffff88: Connection restored to 10.0.0.6@o2ib")
+    assert [f.code for f in log.found()] == ["file_client_evicted"]
+
+
+def test_what_ended_the_boot_before_is_history(log: Log) -> None:
+    """E41, E104: firmware repeats it when the kernel starts (BERT)."""
+    log.write("BERT: Error records from previous boot:", "[Hardware Error]: event severity: fatal")
+    assert log.found() == []
+
+
+@pytest.mark.parametrize("name", sorted(LINES))
+def test_no_mount_of_a_user_makes_a_finding(log: Log, name: str) -> None:
+    """Rule 8: who has a user namespace has the kernel repeat any text of his."""
+    log.write(*[form.format(LINES[name][0]) for form in REPEATED] * 200)
+    assert log.found() == []
+
+
+@pytest.mark.parametrize("text", HARMLESS + HEALTHY)
 def test_what_healthy_machines_say_is_no_finding(log: Log, text: str) -> None:
     log.write(*[text] * 200)
     assert log.found() == []
@@ -160,7 +185,7 @@ def test_no_process_name_makes_a_fault_of_the_node() -> None:
         for template in USERS_LINES:
             for comm in names:
                 line = template.format(comm=comm)
-                hit = [n for n, r in faults.items() if not _USERS_OWN.match(line) and r.match.search(line)]
+                hit = [n for n, r in faults.items() if not _USERS_OWN.match(line) and r.match.match(line)]
                 allowed = ["soft_lockup"] if "soft lockup - CPU#3" in template else []
                 assert hit == allowed, (line, hit)
 
