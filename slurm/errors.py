@@ -88,7 +88,14 @@ class BadAnswer(SlurmError):
 # limit (rl_enable, from 23.02 on) has none: the commands wait for their turn in silence, and what we see is a Timeout.
 _WORDS: tuple[tuple[re.Pattern[str], type[SlurmError]], ...] = (
     (re.compile(r"(expired|rewound) credential|credential (expired|rewound)", re.I), ClockSkew),
-    (re.compile(r"rate limit|socket timed out|zero bytes were|temporarily unable|try again", re.I), Busy),
+    (
+        re.compile(
+            r"rate limit|back off|too many (connections|requests)|socket timed out|zero bytes were|temporarily unable|"
+            r"try again|please retry|resource temporarily|in standby mode|in recovery",
+            re.I,
+        ),
+        Busy,
+    ),
     (re.compile(r"invalid user id|access/permission denied|permission denied|not authorized", re.I), PermissionDenied),
     (re.compile(r"duplicate reservation|overlaps with another reservation", re.I), Exists),
     (re.compile(r"requested reservation is invalid|reservation \S+ not found", re.I), NotFound),
@@ -101,7 +108,14 @@ _WORDS: tuple[tuple[re.Pattern[str], type[SlurmError]], ...] = (
         re.compile(r"invalid node state|job is pending|job/step already|disabled|already finished", re.I),
         InvalidTransition,
     ),
-    (re.compile(r"unable to contact|connect failure|connection refused|establish a config", re.I), Unreachable),
+    (
+        re.compile(
+            r"unable to contact|connect failure|connection (refused|reset|timed out)|no route to host|"
+            r"endpoint is not connected|message (send|receive) failure|establish a config",
+            re.I,
+        ),
+        Unreachable,
+    ),
     (re.compile(r"no controller|slurmctld.* (down|not respond)", re.I), Unreachable),
     # slurmrestd's word for any cause: only where it stands alone does it mean that there is no such node.
     (re.compile(r"failure to query node", re.I), NotFound),

@@ -137,7 +137,8 @@ def _entries(text: str) -> Iterator[str]:
 
 def _entry(entry: str) -> Gres:
     details = [match["body"] for match in _DETAIL.finditer(entry)]
-    words = _DETAIL.sub("", entry).strip().removeprefix("gres:").replace("/", ":").removeprefix("gres:").split(":")
+    plain = _DETAIL.sub("", entry).strip().removeprefix("gres:").replace("/", ":").removeprefix("gres:")
+    words = [word for word in plain.split(":") if word != "no_consume"]
     # `gpu:4`, `gpu:h100:4`, `gpu:h100` (one of them) and `gpu` (one); a type may hold dots: a100_1g.5gb.
     number = _COUNT.fullmatch(words[-1]) if len(words) > 1 else None
     names = words[:-1] if number else words

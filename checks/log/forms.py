@@ -56,7 +56,7 @@ def parse(data: bytes) -> Captured | None:
     text = data.decode("utf-8", "replace")
     if "__CURSOR=" in text[:4096] or "\n_TRANSPORT=" in text[:65536]:
         return _captured("journal export", "kernel", list(_export(data)), 0)
-    rows = text.split("\n")[:LINES_LIMIT]
+    rows = [row.removesuffix("\r") for row in text.split("\n")[:LINES_LIMIT]]
     found = next((form for row in rows[:50] if row.strip() for form in FORMS if form.read(row) is not None), None)
     if found is None:
         return None
@@ -94,18 +94,25 @@ class Form:
 
 
 _RECORD = re.compile(r"(\d{1,6}),\d{1,20},(\d{1,20}),[^;\n]{0,64};(.*)")
-_RAW = re.compile(r"<(\d{1,6})>\[ *(\d{1,12}\.\d{1,9})\] (.*)")
-_HUMAN = re.compile(r"\[ *(\d{1,12}\.\d{1,9})\] (.*)")
-_CLOCK = re.compile(r"\[(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] (.*)")
+# Kernels with PRINTK_CALLER say which task or processor wrote it: [    T1], [  C12].
+_CALLER = r"(?: ?\[ *[TC]\d{1,10}\])?"
+_RAW = re.compile(r"<(\d{1,6})>\[ *(\d{1,12}\.\d{1,9})\]" + _CALLER + " (.*)")
+_HUMAN = re.compile(r"\[ *(\d{1,12}\.\d{1,9})\]" + _CALLER + " (.*)")
+_CLOCK = re.compile(r"\[(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\]" + _CALLER + " (.*)")
+_MONOTONIC = re.compile(r"\[ *(\d{1,12}\.\d{1,9})\] \S{1,255} (?:(kernel)|[\w./-]{1,64}\[\d{1,10}\]): ?(.*)")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[,.]\d{1,9}[+-]\d\d:?\d\d) (.*)")
 _DECODED = re.compile(r"(\w{1,8}) *:(\w{1,7}) *: (.*)")
-_SYSLOG = re.compile(r"(\w{3} [ \d]\d \d\d:\d\d:\d\d) (\S{1,255}) ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)")
+_FULL = re.compile(
+    r"\w{3} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d{1,9})? [\w+:-]{1,8} (\S{1,255}) "
+    r"([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
+)
+_SYSLOG = re.compile(r"(\w{3} [ \d]\d \d\d:\d\d:\d\d)(?:\.\d{1,9})? (\S{1,255}) ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)")
 _SYSLOG_ISO = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[+-]\d\d:?\d\d|Z)) (\S{1,255}) "
     r"([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
 )
 _FACILITIES = {"kern": 0, "user": 1, "mail": 2, "daemon": 3, "auth": 4, "syslog": 5}
-_STAMP = re.compile(r"^\[ *\d{1,12}\.\d{1,9}\] ")
+_STAMP = re.compile(r"^\[ *\d{1,12}\.\d{1,9}\]" + _CALLER + " ")
 _OTHERS = 1
 
 
@@ -153,6 +160,19 @@ def _syslog(row: str) -> Line | None:
     match = _SYSLOG.fullmatch(row)
     when = _time(f"2024 {match[1]}", "%Y %b %d %H:%M:%S") if match else None
     return _of_syslog(when, match[3], match[4]) if match and when is not None else None
+
+
+def _full(row: str) -> Line | None:
+    """``journalctl -o short-full``; the zone is left aside, the order of the lines is what counts."""
+    match = _FULL.fullmatch(row)
+    when = _time(match[1], "%Y-%m-%d %H:%M:%S") if match else None
+    return _of_syslog(when, match[3], match[4]) if match and when is not None else None
+
+
+def _monotonic(row: str) -> Line | None:
+    """``journalctl -o short-monotonic``: like dmesg, with host and program in between."""
+    match = _MONOTONIC.fullmatch(row)
+    return _of_syslog(float(match[1]), match[2] or "", match[3]) if match else None
 
 
 def _syslog_iso(row: str) -> Line | None:
@@ -233,10 +253,12 @@ FORMS = (
     Form("/dev/kmsg records", "kernel", _record),
     Form("dmesg --raw", "kernel", _raw),
     Form("dmesg --decode", "kernel", _decoded),
+    Form("journal, monotonic times", "forgeable", _monotonic),
     Form("dmesg", "unmarked", _human),
     Form("dmesg --ctime", "unmarked", _clock),
     Form("journal json", "kernel", _journal),
     Form("syslog", "forgeable", _syslog),
+    Form("journal, full times", "forgeable", _full),
     Form("syslog, ISO times", "forgeable", _syslog_iso),
     Form("dmesg --time-format iso", "unmarked", _iso),
 )

@@ -30,6 +30,12 @@ from slurm.gres import Gres, GresError, autodetect, gpu_count, gpu_files, minor,
             "nic:2,gpu:4(S:0,2),craynetwork:4",
             (Gres("nic", count=2), Gres("gpu", count=4, sockets="0,2"), Gres("craynetwork", count=4)),
         ),
+        (
+            "gpu:tesla:1,gpu:kepler:1,bandwidth:lustre:no_consume:4G",
+            (Gres("gpu", "tesla", 1), Gres("gpu", "kepler", 1), Gres("bandwidth", "lustre", 4 * 2**30)),
+        ),
+        ("gpu:a100:4(S:0)(IDX:0-3)", (Gres("gpu", "a100", 4, (0, 1, 2, 3), "0"),)),
+        ("gpu:nvidia_a100_80gb_pcie_1g.10gb+me:1", (Gres("gpu", "nvidia_a100_80gb_pcie_1g.10gb+me", 1),)),
         ("shard:h100:4K", (Gres("shard", "h100", 4096),)),
     ],
 )

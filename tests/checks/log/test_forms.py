@@ -144,3 +144,29 @@ def test_no_broken_log_makes_it_fail(form: str, at: int, noise: bytes) -> None:
     data = LOGS[form][0]
     parse(data[:at] + noise + data[at:])
     parse(data[:at])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "[    1.234567][    T1] {}",
+        "[12345.678901] [   T1234] {}",
+        "<4>[    1.234567][  C12] {}",
+        "[Tue Dec  1 13:52:32 2026][    T1] {}",
+        "Dec 01 13:52:32.123456 node1 kernel: {}",
+        "Tue 2026-12-01 13:52:32 UTC node1 kernel: {}",
+        "[    5.123456] node1 kernel: {}",
+        "[    1.234567] {}\r",
+    ],
+)
+def test_callers_other_clocks_and_line_ends_hide_no_line(row: str) -> None:
+    """A line whose head is taken for its text would be no trouble to anybody."""
+    log = parse(f"{row.format(XID)}\n".encode())
+    assert log is not None and [line.text for line in log.lines] == [XID]
+
+
+def test_a_journal_with_monotonic_times_keeps_others_lines_apart() -> None:
+    """E101: any user can log under any name but the pid's."""
+    log = parse(f"[ 1.0] n1 systemd[1]: up\n[ 2.0] n1 alice[7]: {FORGED}\n[ 3.0] n1 kernel: {XID}\n".encode())
+    assert log is not None and log.trust == "forgeable"
+    assert [line.text for line in log.lines] == [XID] and log.foreign == 2
