@@ -19,7 +19,7 @@ from daemon.remedy.holders import holders, jobs, minor_of
 
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 ASK_LIMIT = 15.0
-_IN_USE = re.compile(r"in use by|being used|used by one or more|still in use", re.IGNORECASE)
+_IN_USE = re.compile(r"in use by|being used|used by one or more|(?:still|currently) in use|\bbusy\b", re.IGNORECASE)
 _NEEDS_ALL = re.compile(r"all GPUs|NVSwitch|NVLink|must be reset together", re.IGNORECASE)
 Result = dict[str, object]
 

@@ -87,14 +87,23 @@ def _installed(running: Running, key: str, programs: Sequence[Program], version:
     if not ours:
         seen = running.value(key)
         if not any(program.wrong for program in programs):
-            line = f"{key}={DIRECTORY}/nodevet-{word}"
-            yield Advice(
-                level, key, f"{key} {seen[:200]} does not run nodevet-{word}" if seen else f"{key} not set", cost, line
-            )
+            wrong = f"{key} {seen[:200]} does not run nodevet-{word}" if seen else f"{key} not set"
+            yield Advice(level, key, wrong, cost, _joined(key, word) if seen else f"{key}={DIRECTORY}/nodevet-{word}")
         return
     for program in ours:
         yield from _stale(key, program, version)
     yield from _order(key, programs)
+
+
+def _joined(key: str, word: str) -> str:
+    """How ours comes to stand beside what a site runs already, which nobody may lose by our advice."""
+    if key not in ("Prolog", "Epilog"):
+        return f"have it run {DIRECTORY}/nodevet-{word} as well: its exit code and first line are what Slurm takes"
+    number, folder = ("99", "prolog.d") if key == "Prolog" else ("00", "epilog.d")
+    return (
+        f"keep it: {key}=/etc/slurm/{folder}/* with links to it (50-site) and to {DIRECTORY}/nodevet-{word} "
+        f"({number}-nodevet-{word})"
+    )
 
 
 def _stale(key: str, program: Program, version: str) -> Iterator[Advice]:

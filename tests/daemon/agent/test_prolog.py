@@ -166,3 +166,16 @@ def test_health_and_epilog_always_exit_0(make_agent: MakeAgent, service: Service
     assert agent.hook("epilog").exit == 0
     assert service.permits == []
     until(lambda: {"health", "epilog"} <= {r.occasion for r in service.reports}, what="reports")
+
+
+def test_no_word_of_a_user_switches_the_check_off(make_agent: MakeAgent, service: Service, host: SimHost) -> None:
+    """E120: whatever a job's comment or extra asks for, what the node is counts; STOP and pause are for others."""
+    agent = started(make_agent, service)
+    broken(agent, host)
+    asked = "healthchecks_prolog=off nodevet=off nodevet:skip"
+    words = {f"SLURM_JOB_{name}": asked for name in ("EXTRA", "COMMENT", "NAME", "CONSTRAINTS", "RESERVATION")}
+    answer = agent.hook(**words, SPANK_NODEVET="off", SLURM_SPANK_NODEVET="off", NODEVET_STOP="1", NODEVET_OFF="1")
+    assert answer.exit == 1, answer
+    for count, shared in enumerate((None, "OK", "YES", "NO", "USER"), 1):
+        again = agent.hook(SLURM_JOB_RESTART_COUNT=str(count), SLURM_JOB_OVERSUBSCRIBE=shared, SLURM_JOB_EXTRA=asked)
+        assert again.exit == 1, (shared, again)

@@ -197,7 +197,6 @@ def test_no_prolog_is_a_problem_and_the_optional_hooks_are_not(release: str) -> 
         ("Prolog", [GOOD, OTHER], [("ok", ""), ("warning", "name ours with the highest number: 99-nodevet-prolog")]),
         ("Epilog", [GOOD, OTHER], [("ok", "")]),
         ("Epilog", [OTHER, GOOD], [("ok", ""), ("warning", "name ours with the lowest number: 00-nodevet-epilog")]),
-        ("Prolog", [OTHER], [("problem", f"Prolog={HOOKS}prolog")]),
         ("Prolog", [Program("/p/nodevet-prolog", True, version="0.0.9")], [("warning", "nodevet hook install")]),
         ("Prolog", [Program("/p/nodevet-prolog", True, version="")], [("warning", "nodevet hook install")]),
         (
@@ -209,3 +208,20 @@ def test_no_prolog_is_a_problem_and_the_optional_hooks_are_not(release: str) -> 
 )
 def test_the_programs_of_a_line(key: str, programs: list[Program], expected: list[tuple[str, str]]) -> None:
     assert said_of(key, programs) == expected
+
+
+@pytest.mark.parametrize(("key", "name"), [("Prolog", "99-nodevet-prolog"), ("Epilog", "00-nodevet-epilog")])
+def test_what_a_site_runs_already_is_joined_and_never_replaced(key: str, name: str) -> None:
+    """E119: advice that names only ours would have the site lose its own."""
+    ((_, write),) = said_of(key, [Program("/opt/site/hook.sh")], **{key: "/opt/site/hook.sh"})
+    assert write.startswith("keep it: ") and name in write and f"{key}=/etc/slurm/{key.lower()}.d/*" in write
+
+
+@pytest.mark.parametrize("key", ["HealthCheckProgram", "UnkillableStepProgram", "TaskProlog"])
+def test_a_hook_that_takes_one_program_only_calls_ours_as_well(key: str) -> None:
+    """E119: such a setting knows no directory."""
+    said = [
+        a for a in program_rules(running("24.11", **{key: "/opt/site/x"}), {key: [Program("/opt/site/x")]}, "0.1.0")
+    ]
+    (write,) = [a.write for a in said if a.about == key and "does not run" in a.what]
+    assert write.startswith("have it run ") and "as well" in write
