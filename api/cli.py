@@ -10,6 +10,8 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+ROLES = ["viewer", "operator", "admin", "agent"]
+SCOPES = ["read", "jobs", "drain", "order", "ack", "admin"]
 
 
 class Failed(click.ClickException):
@@ -105,7 +107,7 @@ def db() -> None:
     """Look after the server's database."""
 
 
-@db.command("upgrade")
+@db.command("upgrade", short_help="Bring the schema up to this release, or leave it as it is.")
 @located
 def db_upgrade(config: Path | None, db: str | None) -> None:
     """Bring the schema up to this release; one transaction, nothing on failure.
@@ -144,11 +146,11 @@ def token() -> None:
 
 @token.command("create")
 @located
-@click.option("--role", required=True, type=click.Choice(["viewer", "operator", "admin", "agent"]))
+@click.option("--role", required=True, type=click.Choice(ROLES), help="viewer reads; operator also drains and resumes.")
 @click.option("--cluster", help="An agent's cluster.")
 @click.option("--node", help="An agent's node.")
 @click.option("--label", default="", help="Whose it is or what it is for.")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(["read", "jobs", "drain", "order", "ack", "admin"]))
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Only this of the role; repeatable.")
 @click.option("--expires", help="How long it is good, such as 12h or 90d; default for ever.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the secret there (0600, must not exist).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -158,6 +160,7 @@ def token_create(config: Path | None, db: str | None, out: Path | None, as_json:
     \b
     Examples:
       nodevet token create --role operator --label alice --expires 90d
+      nodevet token create --role viewer --scope jobs --label users
       nodevet token create --role agent --cluster gpu1 --node gpu017 --out ./gpu017.token
     """
     from api.tokens_cli import create

@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from api.controller.fence import Fenced
 from slurm.errors import SlurmError
-from slurm.hostlist import HostlistError
+from slurm.hostlist import HostlistError, NoSuchGroup
 from slurm.reason import one_line
 
 log = logging.getLogger(__name__)
@@ -89,12 +89,20 @@ def problem_of(error: Exception) -> Problem:
         return Problem(str(error.detail), status=error.status_code, headers=error.headers)
     if isinstance(error, RequestValidationError):
         return Unacceptable("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:10]))
+    if isinstance(error, NoSuchGroup):
+        return Absent(str(error))
     if isinstance(error, HostlistError | msgspec.MsgspecError | UnicodeDecodeError | RecursionError):
-        return Unacceptable(str(error) or type(error).__name__)
+        return Unacceptable(_plainly(str(error)) or type(error).__name__)
     if isinstance(error, SlurmError | Fenced):
         return Problem(str(error), status=503)
     log.error("request failed", exc_info=error)
     return Problem("the server could not answer; its log says why", status=500)
+
+
+def _plainly(text: str) -> str:
+    """``Expected `str` of length >= 1 - at `$.nodes```: first what is wrong, as everywhere."""
+    said, at, where = text.partition(" - at `$.")
+    return f"{where.rstrip('`')}: {said[:1].lower()}{said[1:]}" if at else text
 
 
 async def answer(request: Request, error: Exception) -> Response:

@@ -26,6 +26,10 @@ class HostlistError(ValueError):
     """A text is no host list, or names more nodes than the bound allows."""
 
 
+class NoSuchGroup(HostlistError):
+    """A partition or feature that is named has no node."""
+
+
 def expand(hostlist: str, *, limit: int = MAX_NAMES) -> tuple[str, ...]:
     """Return the names of ``gpu[01-04,9],login1`` in order, each once; at most `limit` of them."""
     items = [_pieces(item) for item in _split(hostlist)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slurm.hostlist import MAX_NAMES, HostlistError, expand
+from slurm.hostlist import MAX_NAMES, HostlistError, NoSuchGroup, expand
 from slurm.state import NodeState
 
 FEATURE = "feature="
@@ -54,5 +54,5 @@ def _group(name: str, nodes: Mapping[str, NodeState]) -> list[str]:
         found = [n for n, s in nodes.items() if name in s.partitions]
         what = f"node in a partition {name[:64]!r}"
     if not found:
-        raise HostlistError(f"no {what}")
+        raise NoSuchGroup(f"no {what}")
     return sorted(found)

@@ -30,7 +30,15 @@ async def pause(core: Core, nodes: str, seconds: float, reason: str, actor: str)
     )
     for name in names:
         core.orders.wake(core.cluster, name)
-    return [_row(core, name, "done" if name in names else "unchanged", core.paused(name) or "paused") for name in every]
+    return [
+        _row(core, n, "done" if n in names else "unchanged", (core.paused(n) or "paused") + _stranger(core, n))
+        for n in every
+    ]
+
+
+def _stranger(core: Core, name: str) -> str:
+    """Said, not refused: a node may be paused before Slurm hears of it, but it is more often a slip of the finger."""
+    return "; slurm knows no such node" if core.view.states and name not in core.view.states else ""
 
 
 async def unpause(core: Core, nodes: str, actor: str) -> list[DrainRow]:
@@ -45,7 +53,10 @@ async def unpause(core: Core, nodes: str, actor: str) -> list[DrainRow]:
         core.orders.wake(core.cluster, name)
     back = await asyncio.to_thread(_mended, core, mended, actor)
     await core.wave.want(names, "ready", f"said to be ready by {actor}", actor)
-    return [_row(core, name, "done" if name in had else "unchanged", _ready_words(name, had, back)) for name in names]
+    return [
+        _row(core, n, "done" if n in had else "unchanged", _ready_words(n, had, back) + _stranger(core, n))
+        for n in names
+    ]
 
 
 def _ready_words(name: str, had: Collection[str], back: Collection[str]) -> str:

@@ -64,7 +64,7 @@ def _beside(core: Core, owner: Owner, state: NodeState, failing: Sequence[Findin
         if (not silence.node or silence.node == state.name) and (
             not silence.partition or silence.partition in state.partitions
         ):
-            what = silence.check or "every check"
+            what = f"check {silence.check} is" if silence.check else "every check is"
             yield f"{what} silenced by {silence.actor} until {silence.until:%Y-%m-%d %H:%M} UTC: {silence.reason}"
     if risk := core.risk(state.name):
         yield risk

@@ -145,7 +145,7 @@ def kernel_xid(
     if reading.form:
         yield ok("node", f"log of the form {reading.form}: {reading.trust}", lines=len(reading.records))
     if reading.garbled and not reading.records and not reading.foreign:
-        yield UNREADABLE("node", error=f"{path.name}: {reading.garbled} lines are no kernel records")
+        yield UNREADABLE("node", error=f"no kernel records in {path.name}")
     _follow(host, state, reading)
     _forget(host, state, hold)
     yield from _judge(host, state, repeat, _table(policy_dir))

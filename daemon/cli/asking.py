@@ -157,8 +157,12 @@ def _profile(config: Config, asked: Asked, fitting: str) -> Profile:
             return read_profile(Path(asked.profile).read_text(encoding="utf-8"), asked.profile)
         known = known_profiles(config)
     except (ProfileError, OSError, UnicodeDecodeError) as error:
+        if asked.profile and isinstance(error, FileNotFoundError):
+            raise click.UsageError(f"profile {wanted}: no such file") from error
         raise Undecided(f"profile {wanted}: {error}") from error
     wanted = fitting if wanted == "auto" else wanted
+    if wanted not in known and asked.profile:
+        raise click.UsageError(f"no profile {wanted!r}{nearest(wanted, known)}")
     if wanted not in known:
         raise Undecided(f"no profile {wanted!r}{nearest(wanted, known)}")
     return known[wanted]

@@ -65,8 +65,12 @@ def show(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json({key: {"value": value, "origin": found.origin_of(key)} for key, value in values})
         return
-    rows = [(key, "-" if value is None else str(value), found.origin_of(key)) for key, value in values]
+    rows = [(key, _shown(value), found.origin_of(key)) for key, value in values]
     table(("SETTING", "VALUE", "ORIGIN"), rows)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else "-" if value is None else str(value)
 
 
 def _values(found: Config) -> Iterator[tuple[str, object]]:

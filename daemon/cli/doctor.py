@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.cli.output import coloured, json_option, print_json
+from daemon.cli.output import coloured, json_option, number, print_json
 from daemon.cli.service import address, service_options
 
 if TYPE_CHECKING:
@@ -87,4 +87,4 @@ def _print(found: list[Advice], everything: bool) -> None:
         if advice.write:
             click.echo(f"         write: {advice.write}")
     counts = {level: sum(advice.level == level for advice in found) for level in _COLOURS}
-    click.echo(f"{counts['problem']} problems, {counts['warning']} warnings, {counts['ok']} ok")
+    click.echo(f"{number(counts['problem'], 'problem')}, {number(counts['warning'], 'warning')}, {counts['ok']} ok")

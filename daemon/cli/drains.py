@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import click
 
 from daemon.cli.nodelist import node_list
-from daemon.cli.output import Refused, json_option, print_json, table
+from daemon.cli.output import Refused, json_option, number, print_json, table
 from daemon.cli.service import Row, age, cell, every, service, service_options
 
 # Above this many nodes a person types the number before anything is written.
 CONFIRM_ABOVE = 4
+RISK_LIMIT = 7 * 86400.0
 NOT_DONE = frozenset({"refused", "failed"})
 
 
@@ -50,7 +51,7 @@ def drains(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
         for said in told if isinstance(told, list) else []:
             click.echo(f"{cell(row, 'node')}: {cell({'said': said}, 'said')}")
     for risk in risks:
-        until = cell(risk, "until", 16).replace("T", " ")
+        until = cell(risk, "until")[:16].replace("T", " ") + " UTC"
         said = f"{cell(risk, 'code')}, risk accepted by {cell(risk, 'actor')} until {until}: {cell(risk, 'reason')}"
         click.echo(f"{cell(risk, 'node')}: {said}")
 
@@ -157,6 +158,8 @@ def _risk(options: Mapping[str, object]) -> bool:
     accept, said = bool(options["accept_risk"]), [options["seconds"], options["reason"]]
     if accept and not all(said):
         raise click.UsageError("--accept-risk needs --for and --reason")
+    if isinstance(options["seconds"], float) and options["seconds"] > RISK_LIMIT:
+        raise click.UsageError(f"--for {options['seconds']:g} s, expected 7d at most")
     if not accept and any(said):
         raise click.UsageError("--for and --reason go with --accept-risk")
     return accept
@@ -191,4 +194,4 @@ def show_rows(rows: list[Row], as_json: bool, operation: object = None) -> None:
             click.echo(f"operation {operation}")
     bad = [r for r in rows if r.get("outcome") in NOT_DONE]
     if bad:
-        raise Refused(f"{len(bad)} of {len(rows)} nodes were not changed")
+        raise Refused(f"{len(bad)} of {number(len(rows), 'node')} not changed")

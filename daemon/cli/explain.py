@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", metavar="CODE|CHECK", required=False)
+@click.argument("name", metavar="[CODE|CHECK]", required=False)
 @click.option("--list", "everything", is_flag=True, help="List every check, with the codes that it can give.")
 @json_option
 @click.pass_context

@@ -5,9 +5,12 @@ from __future__ import annotations
 import click
 
 from daemon.cli.drains import show_rows
-from daemon.cli.output import json_option, print_json, table
-from daemon.cli.rest import duration
+from daemon.cli.nodelist import named
+from daemon.cli.output import json_option, number, print_json, table, warn_unknown
+from daemon.cli.rest import at_most, duration
 from daemon.cli.service import Row, cell, every, service, service_options
+
+DAY = 86400.0
 
 
 @click.group()
@@ -15,7 +18,7 @@ def guard() -> None:
     """See and overrule the limits on automatic drains."""
 
 
-@guard.command()
+@guard.command(short_help="What automation may still take out, overrides, accepted risks.")
 @json_option
 @service_options
 @click.pass_context
@@ -38,15 +41,24 @@ def show(ctx: click.Context, /, as_json: bool, **where: str | None) -> None:
     overrides = [o for o in listed if isinstance(o, dict)] if isinstance(listed, list) else []
     shown += [("override", cell(o, "code") if o.get("code") else "every code", *_word(o)) for o in overrides]
     if shown:
-        table(("WORD", "ABOUT", "BY", "UNTIL", "REASON"), shown)
+        table(("WORD", "ABOUT", "BY", "UNTIL (UTC)", "REASON"), shown)
 
 
 def _word(row: Row) -> tuple[str, str, str]:
-    return cell(row, "actor"), cell(row, "until", 16), cell(row, "reason", 80)
+    return cell(row, "actor"), _minute(row), cell(row, "reason", 80)
+
+
+def _room(seen: Row) -> str:
+    room = seen.get("headroom")
+    return f"room for {number(room, 'node') if isinstance(room, int) else '-'}"
+
+
+def _minute(row: Row) -> str:
+    return cell(row, "until")[:16].replace("T", " ")
 
 
 def _print(seen: Row) -> None:
-    state = "closed: automation drains nothing" if seen.get("closed") else f"room for {cell(seen, 'headroom')} nodes"
+    state = "closed: automation drains nothing" if seen.get("closed") else _room(seen)
     click.echo(f"guard of {cell(seen, 'cluster')}: {state}")
     for text, count, limit in (
         ("out by us", "out_by_us", "out_limit"),
@@ -57,7 +69,7 @@ def _print(seen: Row) -> None:
     click.echo(f"  leases out: {cell(seen, 'promised')}; groups: {cell(seen, 'groups')}")
 
 
-@guard.command()
+@guard.command(short_help="Lift ceilings for a time, never a floor.")
 @click.option("--code", help="Only for this code.")
 @click.option("--for", "seconds", metavar="TIME", callback=duration, help="How long, a day at most.")
 @click.option("--reason", help="Why, for everybody to read.")
@@ -89,15 +101,17 @@ def override(
             return
         if seconds is None or not reason:
             raise click.UsageError("an override needs --for and --reason")
+        at_most(DAY, "1d", seconds)
+        warn_unknown("code", code)
         made = client.post("guard/override", {"code": code, "seconds": seconds, "reason": reason}, dict[str, object])
     if as_json:
         print_json(made)
         return
     click.echo(f"ceilings are lifted for {cell(made, 'code') if made.get('code') else 'every code'}")
-    click.echo(f"until {cell(made, 'until', 16)} UTC")
+    click.echo(f"until {_minute(made)} UTC")
 
 
-@guard.command()
+@guard.command(short_help="Settle what was contested; end accepted risks.")
 @click.argument("hostlist")
 @click.option("--reason", required=True, help="What was done about it.")
 @json_option
@@ -111,6 +125,6 @@ def clear(ctx: click.Context, /, hostlist: str, reason: str, as_json: bool, **wh
       nodevet guard clear gpu017 --reason "riser replaced, cron job that resumed it is gone"
     """
     with service(ctx, **where) as client:
-        answer = client.post("guard/clear", {"nodes": hostlist, "reason": reason}, dict[str, object])
+        answer = client.post("guard/clear", {"nodes": named(hostlist), "reason": reason}, dict[str, object])
     items = answer.get("items")
     show_rows([r for r in items if isinstance(r, dict)] if isinstance(items, list) else [], as_json)

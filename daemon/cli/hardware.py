@@ -44,6 +44,6 @@ def hardware(model: str | None, as_json: bool) -> None:
         for key, a in chosen.items()
     ]  # fmt: skip
     table(("MODEL", "GB", "TB/S", "LINKS / GB/S", "BF16 PEAK / REACHED", "FP8 PEAK / REACHED", "ALL-REDUCE GB/S"), rows)
-    click.echo(
-        "TFLOPS are dense; '?' = no figure is known. " + "; ".join(f"{k}: {v}" for k, v in known.sources.items())
-    )
+    click.echo("TFLOPS are dense; '?' = no figure is known. Sources:")
+    for name, source in known.sources.items():
+        click.echo(f"  {name}: {source}")

@@ -45,7 +45,7 @@ def install(directory: Path, conf: Path | None) -> None:
         click.echo(f"  {key}={directory.absolute() / name}{optional}")
 
 
-@hook.command()
+@hook.command(short_help="Prove files, slurm.conf and the way to the agent.")
 @click.option("--dir", "directory", default=DIRECTORY, type=click.Path(path_type=Path), help="Where the hooks lie.")
 @click.option("--slurm-conf", type=click.Path(path_type=Path), help="The slurm.conf to look into.")
 @click.option("--node", help="SLURMD_NODENAME for the trial, instead of the configured node.")

@@ -117,6 +117,8 @@ def _print_list(rows: list[Row]) -> None:
             (cell(r, "attempt"), age(r, "last_report"), str(len(names)), *counts, cell(r, "fate"), ",".join(names)[:60])
         )
     table(("ATTEMPT", "AGO", "NODES", "REFUSED", "UNVETTED", "FAULTS", "FATE", "WHERE"), shown)
+    if not rows:
+        click.echo("no job attempt")
 
 
 def _names(row: Row) -> list[str]:

@@ -21,7 +21,14 @@ def node_list(given: str | None, file: str | None) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise click.UsageError(f"{file}: {error}") from error
     assert given is not None
-    return _joined(sys.stdin.read(LIMIT + 1), "standard input") if given == "-" else given
+    return _joined(sys.stdin.read(LIMIT + 1), "standard input") if given == "-" else named(given)
+
+
+def named(hostlist: str) -> str:
+    """The host list, which must name something."""
+    if not hostlist.strip():
+        raise click.UsageError("HOSTLIST is empty: name at least one node")
+    return hostlist
 
 
 def _joined(text: str, source: str) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import click
 
 from daemon.cli.jobs import print_began
-from daemon.cli.output import json_option, paint, print_json, table
+from daemon.cli.output import json_option, number, paint, print_json, table, warn_unknown
 from daemon.cli.repair import strikes
 from daemon.cli.rest import duration
 from daemon.cli.service import Row, age, cell, cluster_of, every, service, service_options
@@ -16,6 +16,7 @@ PAST = ("had", "part", "driver", "drained", "rebooted")
 SERVICE = click.Choice(
     ["in_service", "suspect", "draining", "drained", "repairing", "verifying", "probation", "held", "retired"]
 )
+REPAIR = "in repair: hands are off until nodevet ready"
 VERDICTS = click.Choice(["healthy", "degraded", "faulty", "unknown"])
 
 
@@ -66,6 +67,7 @@ def nodes(
         if all(value is None for value in past.values()):
             raise click.UsageError("--since goes with --had, --part, --driver, --drained or --rebooted")
         past["since"] = f"{since:g}"
+    warn_unknown("code", str(past["had"]) if past["had"] else None)
     where = {k: v for k, v in more.items() if v is None or isinstance(v, str)}
     with service(ctx, **where) as client:
         asked: dict[str, str | int | None] = {
@@ -104,6 +106,8 @@ def nodes(
 def _line(row: Row) -> str:
     """What is wrong, or who drained it."""
     if row.get("paused_until"):
+        if row.get("service") == "repairing":
+            return REPAIR
         return f"PAUSED until {cell(row, 'paused_until')[:16].replace('T', ' ')} UTC"
     summary, reason = cell(row, "summary", 100), cell(row, "reason", 100)
     return reason if summary == "-" else summary
@@ -113,7 +117,8 @@ def _counted(rows: list[Row]) -> str:
     found: dict[str, int] = {}
     for row in rows:
         found[str(row.get("verdict"))] = found.get(str(row.get("verdict")), 0) + 1
-    return f"{len(rows)} nodes: " + ", ".join(f"{n} {v}" for v, n in sorted(found.items())) if rows else "no nodes"
+    told = ", ".join(f"{n} {v}" for v, n in sorted(found.items()))
+    return f"{number(len(rows), 'node')}: {told}" if rows else "no such node"
 
 
 @click.command()
@@ -124,7 +129,7 @@ def _counted(rows: list[Row]) -> str:
     "--history", is_flag=True, help="Show what happened on it: findings, jobs, drains, reboots, parts, people."
 )
 @click.option("--since", metavar="TIME", callback=duration, help="With --history: the last TIME, such as 24h or 30d.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000), help="With --history.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Of --history.")
 @json_option
 @service_options
 @click.pass_context
@@ -148,6 +153,8 @@ def node(
       nodevet node gpu017 --history --since 30d
       nodevet node gpu017 --json | jq .findings
     """
+    if since is not None and not history:
+        raise click.UsageError("--since goes with --history")
     with service(ctx, **where) as client:
         home = cluster_of(client, name, cluster)
         if history:
@@ -183,10 +190,14 @@ def _print_node(seen: Row, everything: bool) -> None:
             click.echo(f"  {title}: {cell(seen, name)}")
     if seen.get("risk"):
         click.echo(f"  {cell(seen, 'risk')}")
-    if seen.get("paused_until"):
-        click.echo(f"  paused until {cell(seen, 'paused_until')}: nothing is asked, refused or drained")
+    standing = seen.get("standing")
+    if isinstance(standing, dict) and standing.get("state") == "repairing":
+        click.echo(f"  {REPAIR}")
+    elif seen.get("paused_until"):
+        until = cell(seen, "paused_until")[:16].replace("T", " ")
+        click.echo(f"  paused until {until} UTC: nothing is asked, refused or drained")
     click.echo(f"  last contact: {age(seen, 'last_contact')} ago, data {cell(seen, 'data')}")
-    _print_service(seen.get("standing"))
+    _print_service(standing)
     drain = seen.get("drain")
     if isinstance(drain, dict):
         click.echo(f"  drain: {cell(drain, 'owner')} {cell(drain, 'phase')}; way out: {cell(drain, 'exit')}")
@@ -216,7 +227,8 @@ def _print_service(found: object) -> None:
         click.echo(f"  strikes: {strikes(found)}")
     for move in _rows(found.get("moves"))[:5]:
         said = f": {cell(move, 'why', 100)}" if move.get("why") else ""
-        click.echo(f"    {age(move, 'at')} ago {cell(move, 'old')} -> {cell(move, 'new')}{said}")
+        came = f"{cell(move, 'old')} -> {cell(move, 'new')}" if move.get("old") else f"first seen {cell(move, 'new')}"
+        click.echo(f"    {age(move, 'at')} ago {came}{said}")
 
 
 def _report(row: Row) -> tuple[str, str, str, str, str]:

@@ -21,6 +21,12 @@ class Refused(click.ClickException):
     exit_code = REFUSED
 
 
+class Misused(click.ClickException):
+    """What was asked cannot be understood, as the service says it."""
+
+    exit_code = USAGE
+
+
 class Undecided(click.ClickException):
     """`nodevet check` could not look: the node is neither good nor bad."""
 
@@ -76,6 +82,24 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, painted: int | 
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         click.echo("  ".join(cells).rstrip())
+
+
+def number(count: int, thing: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def warn_unknown(kind: str, name: str | None) -> None:
+    """Say on standard error that no code or check of this name is known here; a site's own may still be."""
+    import daemon.agent.codes
+    import daemon.lanes.codes  # noqa: F401 - both declare codes of our own trouble
+    from checks import CODES
+    from checks.catalog import load
+
+    checks = load()
+    known = [*checks] if kind == "check" else [*CODES]
+    if name and name not in known and not name.startswith("site_"):
+        click.echo(f"warning: no {kind} {name!r} is known here{nearest(name, known)}", err=True)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

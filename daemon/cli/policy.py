@@ -55,13 +55,26 @@ def show(ctx: click.Context, code: str | None, as_json: bool) -> None:
         if getattr(rule, field) is not None and code in (None, key)
     ]
     if code is not None and not rows:
-        raise Refused(f"no rule of its own for {code!r}{nearest(code, [*found.codes, *found.defaults])}")
+        raise Refused(_no_rule(code, [*found.codes, *found.defaults]))
     if as_json:
         rules = {key: {"value": value, "origin": found.origin.get(key, "default")} for key, value in rows}
         print_json({"version": found.version, "rules": rules})
         return
     click.echo(f"version {found.version}")
     table(("RULE", "VALUE", "ORIGIN"), [(key, str(value), found.origin.get(key, "default")) for key, value in rows])
+
+
+def _no_rule(code: str, ruled: list[str]) -> str:
+    """A code without a rule goes by its status and blame; another name is no code."""
+    import daemon.agent.codes
+    import daemon.lanes.codes  # noqa: F401 - both declare codes of our own trouble
+    from checks import CODES
+    from checks.catalog import load
+
+    load()
+    if code not in CODES:
+        return f"no code {code!r}{nearest(code, [*CODES, *ruled])}"
+    return f"{code} has no rule of its own: nodevet explain {code} says what follows"
 
 
 @policy.command()

@@ -78,7 +78,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
         click.echo(f"not asked: {check}")
 
 
-@profile.command()
+@profile.command(short_help="Write a profile from this node, known to be good.")
 @click.option("--name", required=True, help="The new profile's name.")
 @click.option("--title", default="", help="What people read of it.")
 @click.option("--sysroot", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A captured tree.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from daemon.cli.output import Refused, json_option, print_json, table
 from daemon.cli.service import Row, age, cell, service, service_options
+
+ACTION = re.compile(r"reset-gpu|reboot|run:[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @click.command()
@@ -38,6 +42,8 @@ def remedy(
       nodevet remedy gpu017 --action reboot
     """
     chosen = [g.strip().lower() for g in (gpus or "").split(",") if g.strip()]
+    if not ACTION.fullmatch(action):
+        raise click.UsageError(f"--action {action[:64]!r}, expected reset-gpu, reboot or run:NAME")
     if chosen and action != "reset-gpu":
         raise click.UsageError("--gpus goes with --action reset-gpu")
     asked = {"node": node, "action": action, "gpus": chosen, "dry_run": dry_run}
@@ -47,11 +53,11 @@ def remedy(
         made = client.post("remedies", asked, dict[str, object])
     if as_json:
         print_json(made)
-    else:
+    elif made.get("outcome") != "refused":
         number = f" as remedy {cell(made, 'id')}" if made.get("id") else ""
         click.echo(f"{cell(made, 'node')}: {cell(made, 'action')} {cell(made, 'outcome')}{number}: {cell(made, 'why')}")
     if made.get("outcome") == "refused":
-        raise Refused(f"{node}: {cell(made, 'why')}")
+        raise Refused(f"{node}: {action} refused: {cell(made, 'why')}")
 
 
 @click.command()

@@ -7,6 +7,7 @@ import time
 import click
 
 from daemon.central import Central
+from daemon.cli.nodelist import named
 from daemon.cli.output import Refused, json_option, print_json, table
 from daemon.cli.rest import duration, items_of, show
 from daemon.cli.service import Row, age, cell, every, service, service_options
@@ -55,7 +56,7 @@ def repair(
             return
         if not ticket or not reason:
             raise click.UsageError("a repair needs --ticket and --reason")
-        asked = {"nodes": hostlist, "ticket": ticket, "reason": reason}
+        asked = {"nodes": named(hostlist), "ticket": ticket, "reason": reason}
         rows = items_of(client.post("repairs", asked, dict[str, object]))
     show(rows, as_json)
     if any(r.get("outcome") == "refused" for r in rows):
@@ -86,7 +87,7 @@ def ready(
     if timeout is not None and not waits:
         raise click.UsageError("--timeout goes with --wait")
     with service(ctx, **where) as client:
-        rows = items_of(client.post("pauses/end", {"nodes": hostlist}, dict[str, object]))
+        rows = items_of(client.post("pauses/end", {"nodes": named(hostlist)}, dict[str, object]))
         if not waits:
             show(rows, as_json)
             return
@@ -140,8 +141,13 @@ def _until(row: Row) -> str:
     return cell(row, "probation_until")[:16].replace("T", " ")
 
 
+def _figure(row: Row, name: str) -> str:
+    value = row.get(name)
+    return f"{value:.10g}" if isinstance(value, int | float) else cell(row, name)
+
+
 def strikes(row: Row) -> str:
     """The node's strikes beside their limits, ``-`` where it has none."""
     found = row.get("strikes")
     told = [s for s in found if isinstance(s, dict)] if isinstance(found, list) else []
-    return "; ".join(f"{cell(s, 'what')} {cell(s, 'score')} of {cell(s, 'limit')}" for s in told) or "-"
+    return "; ".join(f"{cell(s, 'what')} {_figure(s, 'score')} of {_figure(s, 'limit')}" for s in told) or "-"

@@ -7,7 +7,8 @@ import re
 import click
 
 from daemon.cli.drains import CONFIRM_ABOVE
-from daemon.cli.output import Refused, json_option, print_json, table
+from daemon.cli.nodelist import named
+from daemon.cli.output import Refused, json_option, print_json, table, warn_unknown
 from daemon.cli.service import Row, cell, every, service, service_options
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -24,6 +25,12 @@ def duration(_: click.Context, __: click.Parameter, value: str | None) -> float 
     if not 0 < seconds <= LONGEST:
         raise click.BadParameter(f"{value} is not a time such as 90, 30m, 2h or 1d, at most 31d")
     return seconds
+
+
+def at_most(limit: float, words: str, value: float | None, option: str = "--for") -> None:
+    """Refuse a time that the service would refuse, in the words of the help."""
+    if value is not None and value > limit:
+        raise click.BadParameter(f"{value:g} s, expected {words} at most", param_hint=option)
 
 
 @click.command()
@@ -63,7 +70,7 @@ def pause(
             return
         if seconds is None or not reason:
             raise click.UsageError("a pause needs --for and --reason")
-        asked = {"nodes": hostlist, "seconds": seconds, "reason": reason}
+        asked = {"nodes": named(hostlist), "seconds": seconds, "reason": reason}
         rows = items_of(client.post("pauses", asked, dict[str, object]))
     show(rows, as_json)
 
@@ -112,10 +119,13 @@ def silence(
             client.delete(f"silences/{number}", object)
             rows: list[Row] = every(client, "silences")
         elif not any(wanted.values()):
+            if seconds is not None or reason:
+                raise click.UsageError("a silence needs --check, --nodes or --partition")
             rows = every(client, "silences")
         elif seconds is None or not reason:
             raise click.UsageError("a silence needs --for and --reason")
         else:
+            warn_unknown("check", check)
             asked = {k: v for k, v in wanted.items() if v} | {"seconds": seconds, "reason": reason}
             rows = items_of(client.post("silences", asked, dict[str, object]))
     if as_json:

@@ -15,7 +15,7 @@ from daemon.central import BadAnswer, Central
 from daemon.central import NotAllowed as TokenRefused
 from daemon.central import Refused as ServiceRefused
 from daemon.central import Unreachable as Silent
-from daemon.cli.output import NotAllowed, Refused, Unreachable
+from daemon.cli.output import Misused, NotAllowed, Refused, Unreachable
 
 F = TypeVar("F", bound=Callable[..., object])
 Row = Mapping[str, object]
@@ -68,7 +68,8 @@ def _secret(path: str, *, asked: bool) -> str:
             return file.read(TOKEN_LIMIT).strip()
     except (OSError, UnicodeDecodeError) as error:
         if asked:
-            raise NotAllowed(f"token file {path}: {error}") from error
+            why = getattr(error, "strerror", None) or "not a token"
+            raise NotAllowed(f"token file {path}: {why}") from error
         return ""
 
 
@@ -87,7 +88,10 @@ def service(ctx: click.Context, **options: str | None) -> Iterator[Central]:
     except TokenRefused as error:
         hint = "" if where.token else "; set NODEVET_TOKEN or --token-file"
         raise NotAllowed(f"central service: {error}{hint}") from error
-    except (ServiceRefused, BadAnswer) as error:
+    except ServiceRefused as error:
+        kind = Misused if error.problem.status in (400, 422) else Refused
+        raise kind(f"central service: {error}") from error
+    except BadAnswer as error:
         raise Refused(f"central service: {error}") from error
 
 

@@ -85,7 +85,7 @@ def _line(row: Row) -> tuple[str, ...]:
     counts = row.get("counts")
     told = ", ".join(f"{n} {what}" for what, n in sorted(counts.items())) if isinstance(counts, dict) else "-"
     verb = cell(row, "verb") + (f" of {cell(row, 'undoes')}" if row.get("undoes") else "")
-    who, nodes = cell(row, "actor", 24), cell(row, "nodes", 40)
+    who, nodes = cell(row, "actor", 32), cell(row, "nodes", 40)
     return cell(row, "id"), age(row, "at"), who, verb, nodes, told, cell(row, "reason", 60), cell(row, "undone_by")
 
 

@@ -40,7 +40,7 @@ def sim() -> None:
 sim.add_command(matrix)
 
 
-@sim.command()
+@sim.command(short_help="Play the main job step by step, on a cluster of its own.")
 @click.option("--nodes", default=4, show_default=True, type=click.IntRange(4, 64), help="How many nodes.")
 @click.option("--once", is_flag=True, help="End when the steps are done instead of staying up.")
 @click.option("--keep", is_flag=True, help="Keep the files (logs) afterwards.")

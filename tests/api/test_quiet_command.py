@@ -7,10 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
+from api.problems import problem_of
 from checks.wire import PollAnswer, PollRequest
 from daemon.central import Central
+from daemon.cli import nodes as nodes_verb
+from daemon.cli.repair import strikes
 from tests.api.test_server_process import ROOT, Server, environment, make_token
 
 Verb = Callable[..., subprocess.CompletedProcess[str]]
@@ -77,9 +81,21 @@ def test_silence_and_its_end(running: tuple[Verb, Callable[[], PollAnswer]]) -> 
         (("pause", "n1", "--for", "2h"), 64),
         (("pause", "n1", "--for", "2 weeks", "--reason", "x"), 64),
         (("pause", "n1", "--for", "99d", "--reason", "x"), 64),
-        (("pause", "n[1-", "--for", "2h", "--reason", "x"), 1),
+        (("pause", "n[1-", "--for", "2h", "--reason", "x"), 64),
         (("silence", "--check", "gpu_count"), 64),
-        (("silence", "--for", "2h", "--reason", "x", "--check", "a b"), 1),
+        (("silence", "--for", "2h", "--reason", "x", "--check", "a b"), 64),
+        (("silence", "--for", "2h", "--reason", "x"), 64),
+        (("pause", "", "--for", "2h", "--reason", "x"), 64),
+        (("repair", "", "--ticket", "1", "--reason", "x"), 64),
+        (("ready", ""), 64),
+        (("drain", "", "x", "--yes"), 64),
+        (("drain", "n[1-", "x", "--yes"), 64),
+        (("guard", "override", "--for", "3d", "--reason", "x"), 64),
+        (("guard", "clear", "", "--reason", "x"), 64),
+        (("remedy", "n1", "--action", "mend", "--yes"), 64),
+        (("resume", "n1", "--accept-risk", "--for", "8d", "--reason", "x"), 64),
+        (("node", "n1", "--since", "3d"), 64),
+        (("token", "create"), 64),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -88,3 +104,27 @@ def test_what_cannot_be_meant_is_refused(
     verb, _ = running
     done = verb(*arguments)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
+
+
+def test_a_name_that_nobody_knows_is_warned_of(running: tuple[Verb, Callable[[], PollAnswer]]) -> None:
+    verb, _ = running
+    made = verb("silence", "--check", "gpu_cuont", "--for", "30m", "--reason", "known")
+    assert made.returncode == 0 and "no check 'gpu_cuont' is known here; did you mean 'gpu_count'?" in made.stderr
+    assert verb("silence", "--end", made.stdout.splitlines()[1].split()[0]).stderr == ""
+    had = verb("nodes", "--had", "gpu_lots")
+    assert had.returncode == 0 and "did you mean 'gpu_lost'?" in had.stderr
+    assert verb("nodes", "--had", "gpu_lost").stderr == ""
+
+
+def test_a_body_that_is_wrong_is_told_by_the_name_of_its_part() -> None:
+    error = msgspec.ValidationError("Expected `float` <= 86400.0 - at `$.seconds`")
+    assert problem_of(error).detail == "seconds: expected `float` <= 86400.0"
+    assert problem_of(msgspec.ValidationError("Expected `object`")).detail == "Expected `object`"
+
+
+def test_a_node_in_repair_has_no_end_and_strikes_are_plain_figures() -> None:
+    paused = {"node": "n1", "paused_until": "2026-12-10T00:00:00Z"}
+    assert nodes_verb._line({**paused, "service": "repairing"}) == "in repair: hands are off until nodevet ready"
+    assert nodes_verb._line({**paused, "service": "held"}) == "PAUSED until 2026-12-10 00:00 UTC"
+    told = strikes({"strikes": [{"what": "gpu_lost", "score": 1.0, "limit": 1000000.0}]})
+    assert told == "gpu_lost 1 of 1000000"

@@ -15,7 +15,7 @@ NOT_PLAYED = (Refused, Unreachable, NotAllowed)
 LABEL = "SIMULATED hardware: real Slurm, server and agents over generated hosts"
 
 
-@click.command()
+@click.command(short_help="Play every scenario on a release of Slurm, or on all.")
 @click.option("--release", metavar="RELEASE", help="22.05, 24.11, 26.05 or all; without it the one installed here.")
 @click.option("--only", multiple=True, metavar="WORD", help="Only scenarios and fates with this word; repeatable.")
 @click.option("--markdown", is_flag=True, help="Print the page docs/matrix.md.")

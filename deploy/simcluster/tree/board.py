@@ -68,6 +68,11 @@ class Identity:
         digits = uuid.uuid5(NAMESPACE, f"{self.name}/hca{hca}").hex[:16]
         return ":".join(digits[at : at + 4] for at in range(0, 16, 4))
 
+    def address(self, interface: str) -> str:
+        """Return the hardware address of an interface, which no other node has; locally administered."""
+        digits = uuid.uuid5(NAMESPACE, f"{self.name}/{interface}").hex[:8]
+        return ":".join(("02", "51", *(digits[at : at + 2] for at in range(0, 8, 2))))
+
     @property
     def machine_id(self) -> str:
         """The 32 digits of /etc/machine-id."""

@@ -78,10 +78,10 @@ def files(board: Board, identity: Identity) -> dict[str, str | bytes]:
         }
         tree.update({f"sys/class/infiniband/{hca}/{name}": f"{value}\n" for name, value in about.items()})
         tree.update(_port(hca, index, guid))
-        tree.update(_interface(f"ib{index}", kind=32, speed=400_000, mtu=4092))
+        tree.update(_interface(f"ib{index}", identity, kind=32, speed=400_000, mtu=4092))
         tree.update(port_files(hca, UP))
-    tree.update(_interface("eno1", kind=1, speed=10_000, mtu=1500))
-    tree.update(_interface("lo", kind=772, speed=0, mtu=65536))
+    tree.update(_interface("eno1", identity, kind=1, speed=10_000, mtu=1500))
+    tree.update(_interface("lo", identity, kind=772, speed=0, mtu=65536))
     return tree
 
 
@@ -105,7 +105,7 @@ def _port(hca: str, index: int, guid: str) -> dict[str, str | bytes]:
     return {f"{port(hca)}/{name}": f"{value}\n" for name, value in about.items()}
 
 
-def _interface(name: str, *, kind: int, speed: int, mtu: int) -> dict[str, str | bytes]:
+def _interface(name: str, identity: Identity, *, kind: int, speed: int, mtu: int) -> dict[str, str | bytes]:
     home = f"sys/class/net/{name}"
     about = {
         "type": kind,
@@ -115,7 +115,7 @@ def _interface(name: str, *, kind: int, speed: int, mtu: int) -> dict[str, str |
         "carrier": 1,
         "carrier_changes": 2,
         "flags": "0x1003",
-        "address": "00:00:00:00:00:00" if name == "lo" else f"02:51:a0:00:00:{int(name[-1]):02x}",
+        "address": "00:00:00:00:00:00" if name == "lo" else identity.address(name),
         **{f"statistics/{side}_{what}": 0 for side in ("rx", "tx") for what in ("errors", "dropped")},
     }
     return {f"{home}/{key}": f"{value}\n" for key, value in about.items()}

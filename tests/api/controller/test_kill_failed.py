@@ -230,4 +230,4 @@ def test_our_finding_and_silences_stand_beside_a_foreign_reason(tmp_path: Path) 
         asyncio.run(b.tick())
         view = b.control.drains()[0]
         assert view.reason == "cable (bob)" and view.beside[0] == "we find gpu_lost GPU 3: fell off the bus"
-        assert view.beside[1].startswith("ib_port silenced by ann until")
+        assert view.beside[1].startswith("check ib_port is silenced by ann until")
