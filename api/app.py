@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -15,24 +14,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from api.auth.gate import Gate
-from api.hot.routes import KINDS, Shared, hot_routes
+from api.describe import describe
+from api.hot.routes import Shared, hot_routes
 from api.metrics import Meters
 from api.ports import ControllerPort
 from api.problems import answer
 from api.routes import admin, drains, facts, guard, incidents, jobs, nodes, operations, quiet, remedies, service, state
-from api.routes.shapes import SHAPES, answers
 from api.settings import ServerSettings
 from api.store.store import Store
-from checks.wire import (
-    Batch,
-    BatchAnswer,
-    GateAnswer,
-    GateRequest,
-    PermitAnswer,
-    PermitRequest,
-    PollAnswer,
-    PollRequest,
-)
 
 log = logging.getLogger(__name__)
 PREFIX = "/api/v1"
@@ -59,7 +48,7 @@ def create_app(store: Store, controller: ControllerPort, settings: ServerSetting
     for kind in (HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
     app.add_middleware(Gate, store=store, settings=settings)
-    _describe(app)
+    describe(app, PREFIX)
     return app
 
 
@@ -99,36 +88,3 @@ async def _prune(shared: Shared) -> None:
 def _ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         log.critical("%s ended by itself", task.get_name(), exc_info=task.exception())
-
-
-def _describe(app: FastAPI) -> None:
-    """Put our own shapes beside what FastAPI describes by itself."""
-    plain = app.openapi
-
-    def described() -> dict[str, Any]:
-        document = plain()
-        parts = document.setdefault("components", {})
-        parts.setdefault("schemas", {}).update(SHAPES)
-        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"token": []}]
-        document["paths"].update(_HOT)
-        return document
-
-    app.openapi = described  # type: ignore[method-assign]
-
-
-def _hot(name: str, takes: Any, gives: Any) -> tuple[str, dict[str, Any]]:
-    """The description of one raw route."""
-    said = answers(gives, takes=takes)
-    told = {"summary": KINDS[name].__doc__, "tags": ["agents"], "responses": {"200": said["responses"][200]}}
-    return f"{PREFIX}/{name}", {"post": {**told, **said["openapi_extra"]}}
-
-
-_HOT = dict(
-    (
-        _hot("ingest", Batch, BatchAnswer),
-        _hot("poll", PollRequest, PollAnswer),
-        _hot("permits", PermitRequest, PermitAnswer),
-        _hot("gate", GateRequest, GateAnswer),
-    )
-)

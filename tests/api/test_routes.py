@@ -247,3 +247,28 @@ def test_the_description_has_no_dangling_reference(client: TestClient) -> None:
     assert {"NodeDetail", "DrainRows", "Finding", "Batch", "PollAnswer"} <= wanted
     assert document["security"] == [{"token": []}]
     assert wanted <= known.keys()
+
+
+def test_every_route_says_what_it_does_and_how_it_refuses(client: TestClient, viewer: dict[str, str]) -> None:
+    document = client.get("/api/v1/openapi.json").json()
+    operations = {(m, p): o for p, methods in document["paths"].items() for m, o in methods.items()}
+    assert len(operations) > 50
+    for (method, path), told in operations.items():
+        assert " " in told["summary"] and told["description"].startswith(told["summary"][:20]), (method, path)
+        refusals = told["responses"]
+        assert "default" in refusals, (method, path)
+        if not path.endswith(("/health", "/ready")):
+            assert {"401", "403"} <= refusals.keys(), (method, path)
+        if "requestBody" in told or told.get("parameters"):
+            assert refusals["422"]["content"].keys() == {"application/problem+json"}, (method, path)
+        if "{" in path:
+            assert "404" in refusals, (method, path)
+
+
+def test_a_refusal_has_the_shape_that_is_described(client: TestClient, viewer: dict[str, str]) -> None:
+    document = client.get("/api/v1/openapi.json").json()
+    told = document["paths"]["/api/v1/incidents/{number}"]["get"]["responses"]["404"]["content"]
+    shape = document["components"]["schemas"][told["application/problem+json"]["schema"]["$ref"].rpartition("/")[2]]
+    answer = client.get("/api/v1/incidents/4711", headers=viewer)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert answer.json().keys() == shape["properties"].keys() == set(shape["required"])
