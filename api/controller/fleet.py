@@ -11,6 +11,9 @@ from checks.wire import Finding
 from slurm.reason import Owner, owner_of
 from slurm.state import NodeState
 
+# An agent that refused while this server was away tells of it as soon as it polls again.
+UNEXPLAINED = timedelta(minutes=15)
+
 
 def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) -> Fleet:
     """Everything the guard counts over, now. Reads the database: call it in a thread."""
@@ -20,7 +23,9 @@ def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) 
         name: NodeView(
             # The states are as old as the last bulk read; a drain recorded since then counts already.
             in_service=name not in open_drains and serves(state),
-            ours=owner_of(state) is Owner.OURS_AUTOMATIC or (name in open_drains and open_drains[name].automatic),
+            ours=owner_of(state) is Owner.OURS_AUTOMATIC
+            or (name in open_drains and open_drains[name].automatic)
+            or _may_be_ours(state, now),
             groups=(*(f"partition:{p}" for p in state.partitions), *core.ground.topology.groups.get(name, ())),
             driver=core.ground.drivers.get(name, ""),
         )
@@ -38,6 +43,14 @@ def fleet(core: Core, failing: Mapping[str, tuple[Finding, ...]] | None = None) 
         block_size=core.ground.topology.block_size,
         overridden=frozenset(o.code for o in core.words.overrides(now)),
     )
+
+
+def _may_be_ours(state: NodeState, now: datetime) -> bool:
+    """Whether Slurm has just drained it for a prolog: a refusal of ours by a lease looks so until its report comes."""
+    reason = state.active_reason
+    if reason is None or reason.at is None or not reason.text.startswith("Prolog error"):
+        return False
+    return abs(now - reason.at) <= UNEXPLAINED
 
 
 def ruled(core: Core, tally: Tally, node: str, code: str) -> Ruling:

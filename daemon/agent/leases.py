@@ -77,13 +77,16 @@ class LeaseBook:
 
     @property
     def permits(self) -> tuple[str, ...]:
-        """Those that could be used now, for the central service, which waits to hear that one was dropped."""
-        return tuple(p for p, h in self._held.items() if self._clock() < h.ends)
+        """Those that the central service must go on counting: what could be used now, and what was used.
+
+        It waits to hear that a lease was dropped; one that was used has taken the node out, which it may learn later.
+        """
+        return (*(p for p, h in self._held.items() if self._clock() < h.ends), *self._used)
 
     @property
     def good(self) -> int:
         """How many leases could be used now."""
-        return len(self.permits)
+        return sum(self._clock() < held.ends for held in self._held.values())
 
 
 def _left(lease: Lease, now: datetime) -> float:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
+from api.controller.fleet import fleet
 from checks.judge.guard import GuardLimits
 from checks.judge.policy import merge, read_pack
 from daemon.agent.leases import LeaseBook
+from slurm.state import Reason
 from tests.api.controller.fake_slurm import POLICY_TEXT, Bench, bench
 
 WIDE = GuardLimits(drained_least=8, hourly_least=8, alike_least=40)
@@ -160,3 +164,34 @@ def test_a_lease_that_was_used_before_the_call_back_came_is_honoured(tmp_path: P
             assert b.control.leases_for("sim", node) == ()
 
         asyncio.run(story())
+
+
+def test_one_that_was_used_while_the_server_was_away_counts_until_its_refusal_is_known(tmp_path: Path) -> None:
+    """Rule 7: the report of the refusal may come later than the agent's next question."""
+    with bench(tmp_path, count=40, guard=WIDE, lease_share=0.5) as b:
+        agents = Agents(b)
+        used = asyncio.run(handed_out(b, agents))[0]
+        assert agents.books[used].take(["gpu_lost"]) is not None
+    with bench(tmp_path, count=40, guard=WIDE, lease_share=0.5) as b:
+        agents.b = b
+
+        async def story() -> None:
+            for _ in range(4):
+                await b.tick()
+                await agents.poll()
+            assert used in {r["node"] for r in b.core.records.live_leases("sim", b.now())}
+
+        asyncio.run(story())
+
+
+def test_a_fresh_prolog_error_counts_as_ours_until_a_report_may_have_come(tmp_path: Path) -> None:
+    """A refusal by a lease looks so while nobody has told of it; one of long ago is somebody else's."""
+    with bench(tmp_path, count=40, guard=WIDE) as b:
+        asyncio.run(b.tick())
+        for node, minutes in (("n1", 2), ("n2", 30)):
+            state, at = b.slurm.table[node], b.now() - timedelta(minutes=minutes)
+            flags = state.flags | {"DRAIN"}
+            b.slurm.table[node] = replace(state, flags=flags, reason=Reason("Prolog error", "slurm", at))
+        asyncio.run(b.tick())
+        seen = fleet(b.core).nodes
+        assert (seen["n1"].ours, seen["n2"].ours) == (True, False)

@@ -39,6 +39,19 @@ def test_a_lease_is_used_up_once(book: LeaseBook) -> None:
     assert book.take(["gpu_lost"]) is None
 
 
+def test_a_used_lease_is_still_told_of_and_a_dropped_one_is_not(book: LeaseBook) -> None:
+    """Rule 7: a server that hears nothing of it would hand out another before it knows of the refusal."""
+    assert book.permits == ("L1",)
+    assert book.take(["gpu_lost"]) is not None
+    assert (book.permits, book.good) == (("L1",), 0)
+    fresh = LeaseBook("boot-1", lambda: 1000.0)
+    fresh.load(book.document)
+    assert fresh.permits == ("L1",)
+    book.offer([lease("L2")], NOW)
+    book.offer([], NOW)
+    assert book.permits == ("L1",)
+
+
 def test_a_lease_is_for_its_codes_only(book: LeaseBook) -> None:
     assert book.take(["gpu_count_low"]) is None
     assert book.good == 1
