@@ -10,6 +10,7 @@ from api.controller.core import Core
 from api.controller.drain_record import NEVER_TAKEN, REPLACED
 from api.controller.forgotten import forgot, write_again, write_reason
 from api.controller.records import DrainRecord, DrainState, Said
+from api.controller.trial_end import down_by_slurm
 from api.controller.verify import resumed
 from slurm.ownership import OurRecord, stands
 from slurm.reason import needs_repair, parse
@@ -140,7 +141,7 @@ def _standing(core: Core, record: DrainRecord, state: NodeState) -> tuple[DrainS
         return _in_service(core, record)
     text = state.reason.text if state.reason else ""
     if _token(state) != record.token:
-        if needs_repair(text):
+        if needs_repair(text) or (record.state == "testing" and down_by_slurm(state)):
             return record.state, ""
         if record.state == "intent":
             return "failed", f"somebody else was quicker: {text!r}"

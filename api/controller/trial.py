@@ -34,6 +34,8 @@ TAG = "nodevet_"
 STEPS_AT_ONCE = 8
 # What Slurm needs to start and to clear away a job, beyond the job's own time.
 GRACE_SECONDS = 120.0
+# How a job ends that says nothing of its node: somebody, or a limit, ended it.
+BY_OTHERS = frozenset({"CANCELLED", "PREEMPTED", "DEADLINE"})
 Go = Callable[[Trial, DrainRecord], Awaitable[bool]]
 
 
@@ -59,7 +61,9 @@ class Trials:
     async def begin(self, record: DrainRecord) -> None:
         """Try this node next; with enough under way it waits, drained and verified, for the next round."""
         core = self._core
-        if len(await asyncio.to_thread(self.book.open)) >= core.settings.trials_at_once:
+        opened = await asyncio.to_thread(self.book.open)
+        # One of this node that is open yet is what a server left that died right here; it is tidied first.
+        if len(opened) >= core.settings.trials_at_once or any(t.node == record.node for t in opened):
             await asyncio.to_thread(core.records.change, record, core.clock(), state="drained", order_id=None)
             return
         if record.resume_by is None:
@@ -78,9 +82,10 @@ class Trials:
         self._core.tried = frozenset(t.node for t in opened)
         for trial in opened:
             await self._core.spare(trial.node, self._go(trial))
+        await asyncio.to_thread(self._ends.still_not_done)
 
     async def _sweep(self) -> None:
-        """Once after a start: a reservation of ours without a row goes where its nodes are drained, else it is said."""
+        """Once after a start: a reservation without a row goes where our own drain stands, else it is said."""
         core = self._core
         try:
             there = await core.view.call(core.view.backend.reservations)
@@ -90,14 +95,21 @@ class Trials:
         known = {t.reservation for t in await asyncio.to_thread(self.book.open)}
         for name in sorted(n for n in there if n.startswith(TAG) and n not in known):
             nodes = there[name].nodes
-            states = [core.view.states.get(node) for node in nodes]
-            if all(s is not None and s.out_of_service for s in states):
+            if await asyncio.to_thread(self._left_behind, name, nodes):
                 pen = await core.pen()
                 what = f"reservation {name} deleted: no trial of ours"
                 await pen.tell(fold(nodes), what, core.view.backend.delete_reservation, name)
             else:
                 text = f"reservation {name} of {fold(nodes)} is of our form but no trial agrees: look, then delete it"
                 await asyncio.to_thread(core.incident, "", "reservation_unknown", text)
+
+    def _left_behind(self, name: str, nodes: tuple[str, ...]) -> bool:
+        """Whether it is of a drain on our record that stands on its one node: others may name theirs like ours."""
+        record = self._core.records.by_token(name.removeprefix(TAG))
+        if record is None or (record.cluster, (record.node,)) != (self._core.cluster, nodes):
+            return False
+        state = self._core.view.states.get(record.node)
+        return state is not None and is_ours(state, record)
 
     async def _go(self, trial: Trial) -> None:
         core = self._core
@@ -107,6 +119,11 @@ class Trials:
                 record = opened.get(trial.node)
                 if record is None or record.id != trial.drain_id or record.state != "testing":
                     await self._ends.abandon(trial)
+                    return
+                if (paused := core.paused(trial.node)) and trial.step not in ("drain", "tidy"):
+                    # Where the node has not been resumed yet nothing is lost; else it stays where nobody can start.
+                    if trial.step in ("reserve", "submit"):
+                        await self._ends.out(trial, "tidy", paused)
                     return
                 try:
                     went = await self._ways[trial.step](trial, record)
@@ -175,6 +192,8 @@ class Trials:
             await asyncio.to_thread(self.book.step, trial, "run", core.clock())
             await asyncio.to_thread(core.audit, "resumed into reservation", trial.node, trial.reservation)
             return True
+        if outcome.before is not None and is_ours(outcome.before, record):
+            return await self._ends.out(trial, "drain", f"not resumed: {outcome.detail}")
         if outcome.result in (Result.KEPT, Result.LOST_RACE):
             # Somebody else's reason stands there: the drain is theirs, which is written down where drains are settled.
             return False
@@ -189,8 +208,7 @@ class Trials:
         core = self._core
         state = await core.view.call(core.view.backend.node, trial.node)
         if state.out_of_service:
-            # Slurm or a person took it out; our own reason there means that a crash hid our second drain.
-            return await self._ends.out(trial, "drain", f"taken out: {state}") if is_ours(state, record) else False
+            return await self._ends.taken(trial, record, state)
         if not await self._reserved(trial):
             return await self._ends.outside(trial, record)
         assert trial.job_id is not None
@@ -202,7 +220,8 @@ class Trials:
             await asyncio.to_thread(self.book.step, trial, "look", core.clock(), order_id=order.id)
             return True
         if job.ended:
-            return await self._ends.out(trial, "drain", f"job {trial.job_id} ended {job.state}", bad=True)
+            bad = job.state not in BY_OTHERS
+            return await self._ends.out(trial, "drain", f"job {trial.job_id} ended {job.state}", bad=bad)
         limit = core.settings.trial_seconds + GRACE_SECONDS
         if abs((core.clock() - trial.step_at).total_seconds()) > limit:
             why = f"job {trial.job_id} {job.state} after {limit:g} s"
@@ -214,7 +233,7 @@ class Trials:
         core = self._core
         state = await core.view.call(core.view.backend.node, trial.node)
         if state.out_of_service:
-            return await self._ends.out(trial, "drain", f"taken out: {state}") if is_ours(state, record) else False
+            return await self._ends.taken(trial, record, state)
         reports = await asyncio.to_thread(core.store.recent_reports, core.cluster, trial.node, limit=20)
         found = next((r for r in reports if f"order:{trial.order_id}" in r.notes), None)
         if found is not None:

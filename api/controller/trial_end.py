@@ -7,24 +7,30 @@ import logging
 from functools import partial
 
 from api.controller.burn_in import done_by
-from api.controller.core import Core
+from api.controller.core import NAMED, Core
 from api.controller.drain_record import DrainRecord
 from api.controller.trial_book import Step, Trial, TrialBook
 from api.controller.verify import resumed
 from slurm.errors import NotFound, SlurmError
 from slurm.ownership import Result, drain_if_free
-from slurm.reason import parse
+from slurm.reason import Owner, owner_of, parse
 from slurm.state import NodeState
 
 log = logging.getLogger(__name__)
 # Slurm takes its flags off a node some seconds after the reservation is gone.
 FLAGS_SECONDS = 60.0
+NOT_DONE = "trial_not_done"
 
 
 def is_ours(state: NodeState, record: DrainRecord) -> bool:
     """Whether the node is out of service under just this drain."""
     ours = parse(state.active_reason.text) if state.active_reason else None
     return ours is not None and ours.token == record.token
+
+
+def down_by_slurm(state: NodeState) -> bool:
+    """Whether Slurm alone holds the node down, so that it may come back without anybody's word."""
+    return state.base == "DOWN" and state.flags.isdisjoint({"DRAIN", "FAIL"}) and owner_of(state) is Owner.SLURM
 
 
 class Endings:
@@ -39,6 +45,18 @@ class Endings:
         said = {"why": why, "bad": "yes" if bad else ""}
         await asyncio.to_thread(self._book.step, trial, step, self._core.clock(), **said)
         return True
+
+    async def taken(self, trial: Trial, record: DrainRecord, state: NodeState) -> bool:
+        """Slurm or a person took it out meanwhile; our own reason there means that a crash hid our second drain.
+
+        A node that died under its trial waits in its reservation: it may be in service again once it answers.
+        """
+        if is_ours(state, record):
+            return await self.out(trial, "drain", f"taken out: {state}")
+        if down_by_slurm(state):
+            text = f"node is {state} during its trial: drained again as soon as it answers"
+            await asyncio.to_thread(self._core.incident, trial.node, "trial_stuck", text)
+        return False
 
     async def drain(self, trial: Trial, record: DrainRecord) -> bool:
         """The node is drained again, for what it was drained for, before anything else is taken away."""
@@ -127,5 +145,18 @@ class Endings:
         core.orders.done([trial.order_id] if trial.order_id else [])
         await asyncio.to_thread(self._book.step, trial, "over", core.clock())
         await asyncio.to_thread(core.audit, action, trial.node, why)
+        if action == "trial not done":
+            text = f"{why}; it stays drained, is verified again and then tried again"
+            await asyncio.to_thread(core.incident_of_many, trial.node, NOT_DONE, text)
+        elif core.notices.said(trial.node, NOT_DONE):
+            await asyncio.to_thread(core.solved, trial.node, NOT_DONE, action)
         if core.notices.said(trial.node, "trial_stuck"):
             await asyncio.to_thread(core.solved, trial.node, "trial_stuck", action)
+
+    def still_not_done(self) -> None:
+        """What could not be tried is said until it was tried, or its drain is over; reads and writes the database."""
+        core = self._core
+        holding = {(node, NOT_DONE) for node in core.records.open_drains(core.cluster)}
+        if len(holding) > NAMED:
+            holding.add(("", NOT_DONE))
+        core.notices.keep(lambda key, _: key[1] == NOT_DONE, holding, "no longer so")

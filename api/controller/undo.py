@@ -98,6 +98,8 @@ def _of_resume(core: Core, record: DrainRecord, operation: OperationView) -> Ste
     if record.open:
         if record.resume_by != operation.actor:
             return Step(node, "its resume is over: a verification was not clean, or somebody else asked since")
+        if record.state in ("testing", "resuming"):
+            return Step(node, "is being tried, or given back, just now: that is not called off; nodevet drain after it")
         return Step(node, "would call the verification off; it stays drained", "call off", record)
     last = core.records.last(core.cluster, node)
     if record.state not in ("resumed", "resumed_unverified") or last is None or last.id != record.id:

@@ -176,13 +176,14 @@ def test_a_person_who_deletes_the_reservation_has_given_it_back(tmp_path: Path) 
         assert last(b)[0] == "resumed_outside" and job(b).state == "CANCELLED"
 
 
-def test_a_reservation_without_a_row_goes_where_its_node_is_drained_and_is_said_elsewhere(tmp_path: Path) -> None:
-    """The database was brought back from before the trial."""
-    with trying(tmp_path) as (b, slurm):
-        slurm.set("n3", "drain", "bob", user="bob")
-        for node in ("n3", "n4"):
-            slurm.reserved[f"nodevet_{node}"] = Reserved(f"nodevet_{node}", nodes=(node,))
-        slurm.reserved["team"] = Reserved("team", nodes=("n1",))
+def test_a_reservation_without_a_row_goes_where_our_drain_stands_and_is_said_elsewhere(tmp_path: Path) -> None:
+    """The trial's row is lost, the drain's is not."""
+    with trying(tmp_path, verify_by="agent") as (b, slurm):
+        drained(b, slurm)
+        ours = f"nodevet_{b.core.records.open_drains('sim')['n2'].token}"
+        for name, node in ((ours, "n2"), ("nodevet_n4", "n4"), ("team", "n1")):
+            slurm.reserved[name] = Reserved(name, nodes=(node,))
+        b.control.trials._swept = False
         asyncio.run(b.tick())
         assert slurm.reserved.keys() == {"nodevet_n4", "team"}
         assert ("", "reservation_unknown") in b.incidents()
