@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
+from api.controller import unanswered
 from api.controller.annotate import Annotations
 from api.controller.avoided import Avoided
 from api.controller.core import Core
@@ -17,6 +19,7 @@ class Lookouts:
     """The parts, and their steps of one round."""
 
     def __init__(self, core: Core, database: Database) -> None:
+        self._unanswered = partial(unanswered.look, core)
         self.journal = Journal(core, database)
         self.killed = KillFailed(core)
         self.avoided = Avoided(core, database)
@@ -26,4 +29,4 @@ class Lookouts:
     @property
     def steps(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What is done each round, each by itself."""
-        return (self.journal.watch, self.killed.look, self.avoided.look, self.annotations.look)
+        return (self.journal.watch, self.killed.look, self.avoided.look, self.annotations.look, self._unanswered)

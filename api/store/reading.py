@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select, 
 from api.store.current import finding_of
 from api.store.past import matching
 from api.store.status import STALE_AFTER, facts_of
-from api.store.tables import changes, findings, node_status
+from api.store.tables import changes, findings, incidents, node_status
 from api.store.views import ChangeView, FindingView, NodeFilter, NodeRow, NodeView
 from checks.wire import Finding, Status, Verdict
 
@@ -128,6 +128,14 @@ def all_failing(connection: Connection, cluster: str, stricter: Sequence[str] = 
     for row in connection.execute(query.order_by(findings.c.node, findings.c.code, findings.c.target)):
         failing.setdefault(row.node, []).append(finding_of(row))
     return {node: tuple(found) for node, found in failing.items()}
+
+
+def unanswered(connection: Connection, cluster: str) -> dict[str, int]:
+    """On how many nodes each check is an open problem for want of an answer."""
+    query = select(incidents.c.check_name, func.count(incidents.c.node.distinct())).where(
+        incidents.c.cluster == cluster, incidents.c.kind == "unanswered", incidents.c.closed_at.is_(None)
+    )
+    return {check: int(nodes) for check, nodes in connection.execute(query.group_by(incidents.c.check_name))}
 
 
 def _with_node(row: Row[Any], finding: Finding) -> FindingView:

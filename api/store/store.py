@@ -140,6 +140,11 @@ class Store:
             stricter = [code for code, rule in self.policy.codes.items() if rule.status == "fail"]
             return reading.all_failing(connection, cluster, stricter)
 
+    def unanswered(self, cluster: str) -> dict[str, int]:
+        """On how many nodes each check is an open problem for want of an answer."""
+        with self.database.read() as connection:
+            return reading.unanswered(connection, cluster)
+
     def changes(self, cluster: str, node: str, before: int | None = None, limit: int = 100) -> list[ChangeView]:
         """The node's history, the newest first."""
         with self.database.read() as connection:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from checks import Host
-from checks.site.program import run_to_end
+from checks.site.program import Ended, run_to_end
 from daemon.config import RemedySettings
 from daemon.remedy.ledger import Ledger
-from daemon.remedy.reset import reset
+from daemon.remedy.reset import _judged, reset
 from daemon.remedy.script import run
 from deploy.simcluster.host import SimHost
 from deploy.simcluster.smi import install
@@ -174,3 +174,25 @@ def test_what_was_begun_and_not_ended_is_lost_to_the_next_agent() -> None:
     assert heir.knows("b") and heir.hung == (12, 34)
     heir.recall(b"{ garbage")
     assert heir.knows("a")
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ("The following GPUs could not be reset:\n  GPU 00000000:3B:00.0: In use by another client\n", "busy"),
+        (
+            "GPU 00000000:3B:00.0 is currently in use by one or more other processes (e.g. Fabric Manager, CUDA "
+            "application). Please first kill all processes using this GPU and all compute applications\n",
+            "busy",
+        ),
+        ("Unable to reset this GPU because it's being used by some other process (e.g. CUDA application)\n", "busy"),
+        ("Unable to reset GPU 00000000:3B:00.0: device is currently in use\n", "busy"),
+        ("Resetting GPU 00000000:3B:00.0 is not supported.\n", "failed"),
+        ("Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error\n", "failed"),
+        ("GPU Reset couldn't run because GPU 00000000:3B:00.0 is the primary GPU.\n", "failed"),
+        ("", "failed"),
+    ],
+)
+def test_what_nvidia_smi_says_when_it_does_not_reset(said: str, outcome: str) -> None:
+    """E115, E42: each driver's words for a GPU that somebody holds are "busy"; others are a failed reset."""
+    assert _judged(Ended(255, said), 1.0, 60.0)[0] == outcome
