@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
 
 import api.settings
 import daemon.config
@@ -60,14 +64,28 @@ def test_every_section_that_is_read_is_on_the_page() -> None:
 
 def test_every_default_on_the_page_is_taken_by_the_file() -> None:
     """What the page shows can be copied into a file, and the file then says what was true without it."""
+    text = _file(settings_page.NODE_SECTIONS)
+    read, plain = daemon.config.parse_config(text, None, {}), daemon.config.parse_config("", None, {})
+    assert (read.agent, read.central, read.host, read.remedy) == (plain.agent, plain.central, plain.host, plain.remedy)
+
+
+def test_every_default_of_the_server_is_taken_by_its_file(tmp_path: Path) -> None:
+    """A remedy's NAME is a name like any other; all else is as without the file."""
+    path = tmp_path / "server.toml"
+    path.write_text(_file(settings_page.SERVER_SECTIONS), encoding="utf-8")
+    read, plain = api.settings.load_settings(path, {}), api.settings.Settings(server=api.settings.ServerSettings())
+    assert (read.server, read.guard, read.alerts) == (plain.server, plain.guard, plain.alerts)
+    assert msgspec.structs.replace(read.remedy, run={}) == plain.remedy
+    assert read.controller_settings() == plain.controller_settings()
+
+
+def _file(sections: Mapping[str, type]) -> str:
     lines: dict[str, list[str]] = {}
-    for name, default in settings_page.keys(settings_page.NODE_SECTIONS):
+    for name, default in settings_page.keys(sections):
         section, _, key = name.rpartition(".")
         if default is not None and not section.startswith("checks"):
             lines.setdefault(section, []).append(f"{key} = {settings_page.value(default)}")
-    text = "\n".join("\n".join((f"[{section}]", *keys)) for section, keys in lines.items())
-    read, plain = daemon.config.parse_config(text, None, {}), daemon.config.parse_config("", None, {})
-    assert (read.agent, read.central, read.host, read.remedy) == (plain.agent, plain.central, plain.host, plain.remedy)
+    return "\n".join("\n".join((f"[{section}]", *keys)) for section, keys in lines.items())
 
 
 def test_every_page_of_docs_is_in_its_index() -> None:

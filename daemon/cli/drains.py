@@ -139,6 +139,8 @@ def resume(
       nodevet resume gpu[001-032] --dry-run
       nodevet resume gpu017 --accept-risk --for 4h --reason "CPU jobs only tonight"
     """
+    if force and not no_verify:
+        raise click.UsageError("--force goes with --no-verify")
     nodes = node_list(hostlist, from_file)
     path, asked = "drains/resume", {"nodes": nodes, "verify": not no_verify, "force": force}
     if _risk(more):

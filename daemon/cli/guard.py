@@ -6,7 +6,7 @@ import click
 
 from daemon.cli.drains import show_rows
 from daemon.cli.nodelist import named
-from daemon.cli.output import json_option, number, print_json, table, warn_unknown
+from daemon.cli.output import json_option, number, print_json, said, table, warn_unknown
 from daemon.cli.rest import at_most, duration
 from daemon.cli.service import Row, cell, every, service, service_options
 
@@ -97,7 +97,7 @@ def override(
     with service(ctx, **where) as client:
         if end:
             client.delete("guard/override", object)
-            click.echo("guard is closed again")
+            said("guard is closed again", as_json)
             return
         if seconds is None or not reason:
             raise click.UsageError("an override needs --for and --reason")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from daemon.cli.output import json_option, print_json, table
-from daemon.cli.service import age, cell, every, service, service_options
+from daemon.cli.service import Row, age, cell, every, service, service_options
 
 
 @click.command()
@@ -33,6 +33,8 @@ def incidents(
       nodevet incidents
       nodevet incidents --ack 17 --note "part ordered, ticket 4711"
     """
+    if note and number is None:
+        raise click.UsageError("--note goes with --ack")
     with service(ctx, **where) as client:
         if number is not None:
             rows = [client.post(f"incidents/{number}/ack", {"note": note}, dict[str, object])]
@@ -53,11 +55,17 @@ def incidents(
             cell(r, "code"),
             cell(r, "target"),
             age(r, "first_seen"),
+            *((_closed(r),) if everything else ()),
             cell(r, "acknowledged_by"),
             cell(r, "message", 100),
         )
         for r in rows
     ]
-    table(("N", "NODE", "CODE", "TARGET", "SINCE", "TAKEN BY", "MESSAGE"), shown)
+    closed = ("CLOSED",) if everything else ()
+    table(("N", "NODE", "CODE", "TARGET", "SINCE", *closed, "TAKEN BY", "MESSAGE"), shown)
     if not rows:
-        click.echo("no open incidents")
+        click.echo("no incidents" if everything else "no open incidents")
+
+
+def _closed(row: Row) -> str:
+    return f"{age(row, 'closed_at')} ago" if row.get("closed_at") else "open"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from daemon.cli.output import why
+
 LIMIT = 1_000_000
 
 
@@ -19,7 +21,7 @@ def node_list(given: str | None, file: str | None) -> str:
             with Path(file).open(encoding="utf-8") as lines:
                 return _joined(lines.read(LIMIT + 1), file)
         except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"{file}: {error}") from error
+            raise click.UsageError(f"{file}: {why(error)}") from error
     assert given is not None
     return _joined(sys.stdin.read(LIMIT + 1), "standard input") if given == "-" else named(given)
 

@@ -11,6 +11,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., object])
 REFUSED, UNDECIDED, USAGE, UNREACHABLE, NOT_ALLOWED = 1, 3, 64, 69, 77
+SITE = "site_"  # how codes of a site's own executables begin
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "magenta", "skipped": "bright_black"}
 _COLOURS |= {"healthy": "green", "degraded": "yellow", "faulty": "red"}
 
@@ -57,6 +58,14 @@ def print_json(document: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
 
 
+def said(text: str, as_json: bool) -> None:
+    """One sentence that something is done, as a document where one was asked for."""
+    if as_json:
+        print_json({"done": text})
+    else:
+        click.echo(text)
+
+
 def coloured() -> bool:
     """Whether standard output is a terminal that wants colours."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -84,6 +93,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, painted: int | 
         click.echo("  ".join(cells).rstrip())
 
 
+def why(error: Exception) -> str:
+    """What an error says, without the number and the path that the system puts around it."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def number(count: int, thing: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
@@ -98,7 +112,7 @@ def warn_unknown(kind: str, name: str | None) -> None:
 
     checks = load()
     known = [*checks] if kind == "check" else [*CODES]
-    if name and name not in known and not name.startswith("site_"):
+    if name and name not in known and not name.startswith(SITE):
         click.echo(f"warning: no {kind} {name!r} is known here{nearest(name, known)}", err=True)
 
 

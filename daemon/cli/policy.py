@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.cli.output import Refused, json_option, nearest, print_json, table
+from daemon.cli.output import SITE, Refused, json_option, nearest, print_json, table, why
 from daemon.cli.settings import settings
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def validate(ctx: click.Context, files: tuple[Path, ...]) -> None:
     Example:
       nodevet policy validate policy.d/*.toml
     """
-    import daemon.lanes.codes  # noqa: F401 - declares the codes of the lanes
+    import daemon.agent.codes
+    import daemon.lanes.codes  # noqa: F401 - both declare codes of our own trouble
     from checks import CODES
     from checks.catalog import load
     from checks.judge.policy import PolicyError, read_pack
@@ -99,9 +100,9 @@ def validate(ctx: click.Context, files: tuple[Path, ...]) -> None:
         try:
             pack = read_pack(path.read_text(encoding="utf-8"), str(path))
         except (PolicyError, OSError, UnicodeDecodeError) as error:
-            raise Refused(str(error) if isinstance(error, PolicyError) else f"{path}: {error}") from error
+            raise Refused(str(error) if isinstance(error, PolicyError) else f"{path}: {why(error)}") from error
         for name in pack.codes:
-            if name not in CODES:
+            if name not in CODES and not name.startswith(SITE):
                 raise Refused(f"{path}: no check gives the code {name!r}{nearest(name, CODES)}")
         click.echo(f"{path}: ok, version {pack.version}")
     if not chosen:

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from daemon.cli.output import Refused, json_option, print_json, table
+from daemon.cli.output import Refused, json_option, print_json, said, table
 from daemon.cli.service import Row, age, cell, service, service_options
 
 ACTION = re.compile(r"reset-gpu|reboot|run:[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -78,7 +78,7 @@ def remedies(ctx: click.Context, /, node: str | None, number: int | None, as_jso
     with service(ctx, **where) as client:
         if number is not None:
             client.delete(f"remedies/{number}", object)
-            click.echo(f"remedy {number} is taken back")
+            said(f"remedy {number} is taken back", as_json)
             return
         seen = client.get("remedies", dict[str, object], node=node)
     if as_json:

@@ -15,7 +15,7 @@ usage: install.sh [options]            install or upgrade the agent, the hooks a
   --central URL     where the central service listens, for a new nodevet.toml
   --token FILE      copy this node's token to /etc/nodevet/token (mode 0600)
   --enable          enable and start the units (systemd)
-  --hook DIR        take the three hook programs from DIR instead of compiling them (no gcc on the nodes)
+  --hook DIR        take the hook programs from DIR instead of compiling them (no gcc on the nodes)
   --wheels DIR      install from the wheels in DIR only, without a package index
   --prefix DIR      default /opt/nodevet          --python FILE  default /usr/bin/python3 (or PYTHON=)
   --destdir DIR     put everything below DIR, for an image or a package (or DESTDIR=)

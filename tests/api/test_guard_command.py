@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from tests.api.test_server_process import ROOT, Server, environment, make_token
@@ -58,3 +59,11 @@ def test_a_node_that_slurm_does_not_know_is_not_given_back(verb: Verb) -> None:
 def test_clear_says_that_there_was_nothing_to_clear(verb: Verb) -> None:
     answer = verb("guard", "clear", "n1", "--reason", "mended")
     assert answer.returncode == 0 and "nothing was contested" in answer.stdout
+
+
+def test_what_is_done_is_one_document_too_and_closed_incidents_are_told_from_open_ones(verb: Verb) -> None:
+    assert verb("guard", "override", "--for", "1h", "--reason", "x").returncode == 0
+    assert "guard_overridden" in (opened := verb("incidents", "--all").stdout) and "  open  " in opened
+    assert msgspec.json.decode(verb("guard", "override", "--end", "--json").stdout) == {"done": "guard is closed again"}
+    heads = verb("incidents", "--all").stdout.splitlines()[0].split()
+    assert heads == ["N", "NODE", "CODE", "TARGET", "SINCE", "CLOSED", "TAKEN", "BY", "MESSAGE"]

@@ -96,6 +96,9 @@ def test_silence_and_its_end(running: tuple[Verb, Callable[[], PollAnswer]]) -> 
         (("resume", "n1", "--accept-risk", "--for", "8d", "--reason", "x"), 64),
         (("node", "n1", "--since", "3d"), 64),
         (("token", "create"), 64),
+        (("incidents", "--note", "x"), 64),
+        (("resume", "n1", "--force"), 64),
+        (("drain", "--from-file", "/no/such", "x"), 64),
     ],
 )
 def test_what_cannot_be_meant_is_refused(

@@ -172,3 +172,13 @@ def test_explain_shows_the_rule_in_force_with_its_origin(tmp_path: Path) -> None
     shown = document(nodevet("explain", "gpu_lost", "--json", config=config))
     assert shown["policy"]["prolog"] == {"value": "admit", "origin": f"{tmp_path}/policy.d/site.toml"}
     assert shown["policy"]["interval"]["value"] == "drain" and "gpu_health" in shown["checks"]
+
+
+def test_a_rule_for_a_code_of_the_site_or_of_the_agent_is_proved(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text('version = "1"\n[codes.site_raid_lost]\nconfirm = 2\n[codes.state_dir_failed]\nconfirm = 2\n')
+    config = write_config(tmp_path / "nodevet.toml")
+    done = nodevet("policy", "validate", str(path), config=config)
+    assert (done.returncode, done.stderr) == (0, "")
+    gone = nodevet("policy", "validate", "/no/such", config=config)
+    assert (gone.returncode, gone.stderr) == (1, "Error: /no/such: No such file or directory\n")
