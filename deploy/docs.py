@@ -1,4 +1,4 @@
-"""README.md's tables, the manual page and the JSON schema are made from declarations by ``python -m deploy.docs``."""
+"""The tables of README.md and docs, the manual page and the JSON schema are made by ``python -m deploy.docs``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from deploy import settings_page
 from deploy.manpage import PAGE, page
 
 README = Path(__file__).resolve().parent.parent / "README.md"
+CHECKS = README.parent / "docs" / "checks.md"
 SCHEMA = README.parent / "docs" / "schema" / "check.json"
 _BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
 
@@ -95,4 +96,5 @@ if __name__ == "__main__":
     settings_page.PAGE.write_text(settings_page.page(), encoding="utf-8")
     SCHEMA.parent.mkdir(exist_ok=True)
     SCHEMA.write_text(schema(), encoding="utf-8")
-    README.write_text(rendered(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in (README, CHECKS):
+        path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""README.md says what the declarations say: every check, every verb, and no table that has grown old."""
+"""README.md and docs/ say what the declarations say: every check, every verb, and no table that has grown old."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ import api.settings
 import daemon.config
 from checks.catalog import load
 from deploy import settings_page
-from deploy.docs import README, SCHEMA, rendered, schema
+from deploy.docs import CHECKS, README, SCHEMA, rendered, schema
 from deploy.manpage import PAGE, page
 from deploy.settings_words import NODE, SERVER
 
 
 def test_the_tables_are_those_of_the_declarations() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert rendered(text) == text, "run: python -m deploy.docs"
+    for path in (README, CHECKS):
+        text = path.read_text(encoding="utf-8")
+        assert "<!-- made: " in text
+        assert rendered(text) == text, "run: python -m deploy.docs"
 
 
-def test_every_check_is_in_the_readme() -> None:
-    text = README.read_text(encoding="utf-8")
+def test_every_check_is_on_its_page() -> None:
+    text = CHECKS.read_text(encoding="utf-8")
     assert [name for name in load() if f"| `{name}` |" not in text] == []
 
 
 def test_a_table_that_has_grown_old_is_noticed() -> None:
-    text = README.read_text(encoding="utf-8")
+    text = CHECKS.read_text(encoding="utf-8")
     old = text.replace("| `gpu_count` |", "| `gpu_number` |")
     assert old != text and rendered(old) != old
 
