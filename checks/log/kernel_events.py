@@ -14,8 +14,8 @@ import msgspec
 from checks.declare import Code, check, code
 from checks.host import Host
 from checks.judge.policy import KernelRule, PolicyError, load_policy, shipped
-from checks.log.kernel_xid import DEVICE, OVERRUN, UNREADABLE
 from checks.log.kmsg import KernelLog, Record
+from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log
 from checks.wire import Finding
 
 _SEE = "Confirm: `dmesg -T --level=emerg,alert,crit,err,warn`. "
@@ -181,17 +181,12 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
     entry's ``hold`` seconds. Confirm by hand: ``dmesg -T --level=emerg,alert,crit,err,warn``.
     """
     yield from _taint(host)
-    path = host.kmsg or host.path(DEVICE)
-    live = host.kmsg in (None, DEVICE) and not host.redirected
-    state = host.kept(f"kernel_events {path}", lambda: _State(KernelLog(path, device=live, captured=host.captured)))
+    state = host.kept(f"kernel_events {log_path(host)}", lambda: _State(open_log(host)))
     if (boot_id := host.boot_id()) != state.boot_id:
         state.boot_id, state.standing = boot_id, {}
-    try:
-        reading = state.log.read(boot_id, host.uptime())
-    except OSError as error:
-        if isinstance(error, PermissionError) and not host.privileged:
-            raise
-        yield UNREADABLE("node", error=f"{path.name}: {error.strerror or error}")
+    reading = listen(host, state.log, boot_id)
+    if isinstance(reading, Finding):
+        yield reading
         return
     if reading.overrun:
         yield OVERRUN("node")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from checks.declare import check, clean, code
 from checks.host import Host
-from checks.log.kernel_xid import DEVICE, UNREADABLE
 from checks.log.kmsg import KernelLog, Record
+from checks.log.listening import UNREADABLE, listen, log_path, open_log
 from checks.wire import Finding
 
 JOB = code(
@@ -75,17 +75,12 @@ def kernel_oom(host: Host, *, hold: float = 900.0) -> Iterator[Finding]:
     A job is known by the path of its control group, never by a name that its user chose. What was written before we
     listen is history, and so is a kill after ``hold`` seconds. Confirm by hand: ``dmesg -T | grep -i oom-kill``.
     """
-    path = host.kmsg or host.path(DEVICE)
-    live = host.kmsg in (None, DEVICE) and not host.redirected
-    state = host.kept(f"kernel_oom {path}", lambda: _State(KernelLog(path, device=live)))
+    state = host.kept(f"kernel_oom {log_path(host)}", lambda: _State(open_log(host)))
     if (boot_id := host.boot_id()) != state.boot_id:
         state.boot_id, state.kills = boot_id, {}
-    try:
-        reading = state.log.read(boot_id, host.uptime())
-    except OSError as error:
-        if isinstance(error, PermissionError) and not host.privileged:
-            raise
-        yield UNREADABLE("node", error=f"{path.name}: {error.strerror or error}")
+    reading = listen(host, state.log, boot_id)
+    if isinstance(reading, Finding):
+        yield reading
         return
     now = host.clock()
     for record in reading.records:

@@ -17,6 +17,7 @@ from checks.gpu.pci import has_nvidia, on_bus
 from checks.host import Host
 from checks.judge.policy import PolicyError, load_policy, shipped
 from checks.log.kmsg import KernelLog, Reading, Record
+from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log, usual
 from checks.log.xid import LOST, NVLINK5, RECOVERY, Xid, driver_loaded, parse_xid
 from checks.wire import Blame, Finding, Status
 
@@ -68,15 +69,6 @@ REPEATED = code(
     explain="One program's error, but from many programs on the same part: hardware is possible. "
     "Confirm: run NVIDIA's field diagnostic when the node is idle.",
 )
-UNREADABLE = code(
-    "kernel_log_unreadable",
-    "unknown",
-    "self",
-    "kernel log cannot be read: {error}",
-    explain="No Xid will be seen. The agent needs to read /dev/kmsg (root or CAP_SYSLOG).",
-)
-OVERRUN = code("kernel_log_overrun", "unknown", "self", "kernel log ran over, some records were never seen")
-
 Entry = dict[str, str | int | bool]
 Table = dict[str, Entry]
 
@@ -87,7 +79,6 @@ BURST = 1.0
 JOB_HOLD = 120.0
 """Seconds a program's error is shown; the node is well all the while."""
 KEPT = 256
-DEVICE = Path("/dev/kmsg")
 
 
 @dataclass(slots=True)
@@ -127,18 +118,13 @@ def kernel_xid(
     A GPU that fell off the bus is confirmed on the PCI bus. ``repeat`` programs with one error on one part of a GPU
     make a warning. Confirm by hand: ``dmesg | grep -i xid``.
     """
-    usual = host.kmsg in (None, DEVICE)
-    if usual and not has_nvidia(host):
+    if usual(host) and not has_nvidia(host):
         raise Skip("no NVIDIA GPU in this node")
-    path = host.kmsg or host.path(DEVICE)
-    live = usual and not host.redirected
-    state = host.kept(f"kernel_xid {path}", lambda: _State(KernelLog(path, device=live, captured=host.captured)))
-    try:
-        reading = state.log.read(host.boot_id(), host.uptime())
-    except OSError as error:
-        if isinstance(error, PermissionError) and not host.privileged:
-            raise
-        yield UNREADABLE("node", error=f"{path.name}: {error.strerror or error}")
+    path = log_path(host)
+    state = host.kept(f"kernel_xid {path}", lambda: _State(open_log(host)))
+    reading = listen(host, state.log, host.boot_id())
+    if isinstance(reading, Finding):
+        yield reading
         return
     if reading.overrun:
         yield OVERRUN("node")

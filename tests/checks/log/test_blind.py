@@ -9,6 +9,7 @@ import pytest
 from checks import CHECKS, Host
 from checks.gpu.pci import has_nvidia
 from checks.log import kernel_xid as module
+from checks.log import listening
 from checks.log.kernel_xid import kernel_xid
 from checks.log.kmsg import KernelLog
 from checks.runner import run_check
@@ -24,7 +25,7 @@ def test_the_live_kernel_log_is_the_device(monkeypatch: pytest.MonkeyPatch) -> N
             asked.append(device)
             raise OSError("seen enough")
 
-    monkeypatch.setattr(module, "KernelLog", Watched)
+    monkeypatch.setattr(listening, "KernelLog", Watched)
     monkeypatch.setattr(Host, "kept", lambda self, name, make: make())
     for host in (Host(), Host(kmsg=Path("/dev/kmsg"))):
         with pytest.raises(OSError, match="seen enough"):
