@@ -24,6 +24,7 @@ NODE_TAG, JOB_TAG = "finding", "refused"
 # A rack that loses its switch must not cost slurmctld a rack of writes at once.
 AT_ONCE = 4
 CODES_SHOWN = 3
+FIELDS: tuple[Field, ...] = ("comment", "extra")
 AGAIN_SECONDS = 600.0
 JOBS_SINCE = timedelta(hours=1)
 KNOWN = 5000
@@ -39,20 +40,20 @@ class Annotations:
         self._jobs: dict[str, None] = {}
 
     async def look(self) -> None:
-        """Bring the texts up to what is true now; nothing where nobody opted in."""
-        if self._core.settings.annotate:
-            await self._nodes()
+        """Bring the texts up to what is true now; where nobody opted in, any more, only what is ours is taken away."""
+        await self._nodes()
         if self._core.settings.annotate_jobs:
             await self._refused()
 
     async def _nodes(self) -> None:
         core = self._core
-        failing = await asyncio.to_thread(core.store.all_failing, core.cluster)
+        chosen = core.settings.annotate
+        failing = await asyncio.to_thread(core.store.all_failing, core.cluster) if chosen else {}
         due = [
             (name, field, text)
             for name, state in core.view.states.items()
-            for field in core.settings.annotate
-            if (text := wanted(state, failing)) != (noted(_held(state, field), NODE_TAG) or "")
+            for field in FIELDS
+            if (text := wanted(state, failing) if field in chosen else "") != _ours(_held(state, field))
             and not core.paused(name)
             and self._may(f"{field} {name}")
         ]
@@ -103,6 +104,10 @@ def wanted(state: NodeState, failing: Mapping[str, Sequence[Finding]]) -> str:
     if not told:
         return ""
     return one_line((", ".join(told[:CODES_SHOWN]) + more).replace("[", "(").replace("]", ")"), TEXT_LIMIT)
+
+
+def _ours(held: str) -> str:
+    return (noted(held, NODE_TAG) or "") if held else ""
 
 
 def _held(state: NodeState, field: Field) -> str:

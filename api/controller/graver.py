@@ -13,6 +13,7 @@ from api.controller.forgotten import write_reason
 from api.controller.records import DrainRecord, Said
 from checks.judge.policy import PolicyStep
 from checks.wire import Decision, Finding
+from slurm.ownership import OurRecord, stands
 from slurm.reason import compose
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ async def _one(core: Core, record: DrainRecord, findings: Sequence[Finding]) -> 
         return
     seen = of_this_boot(core, node, findings)
     decision = judge_now(core, seen, core.clock(), node)
-    new = tuple(c for c in decision.codes if c not in record.codes)
+    new = tuple(c for c in decision.codes if c not in record.codes and not _alike(core, c))
     if decision.wanted != "drain" or not new:
         return
     head = max(new, key=partial(gravity, core))
@@ -46,7 +47,7 @@ async def _one(core: Core, record: DrainRecord, findings: Sequence[Finding]) -> 
         pen = await core.pen()
         changes = _changes(core, record, decision, seen, new)
         if gravity(core, head) > max(map(partial(gravity, core), record.codes), default=(False, -1)):
-            changes |= _renewed(record, head, alone)
+            changes |= _renewed(record, head, alone, _shown(core, record))
         said = Said("drain follows", f"{', '.join(new)} beside {', '.join(record.codes)}")
         change = partial(core.records.change, record, core.clock(), said=said, epoch=pen.epoch)
         record = await asyncio.to_thread(partial(change, **changes))
@@ -72,9 +73,23 @@ def _changes(
     return {"codes": codes, "step": step, "checks": checks}
 
 
-def _renewed(record: DrainRecord, head: str, alone: Decision) -> Mapping[str, object]:
+def _alike(core: Core, code: str) -> bool:
+    """Whether too many nodes showed it lately for it to be this one's."""
+    seen = core.correlated.get(code)
+    return seen is not None and (core.clock() - seen).total_seconds() < core.guard.alike_seconds
+
+
+def _shown(core: Core, record: DrainRecord) -> str:
+    """The reason of ours that Slurm still shows: one that it did not take is not what the next one replaces."""
+    state, at = core.view.states.get(record.node), core.view.read_at
+    text = state.reason.text if state is not None and state.reason is not None else ""
+    older = bool(record.reason_before) and stands(text, OurRecord(record.reason_before))
+    return record.reason_before if older and at is not None and at > record.changed_at else record.reason
+
+
+def _renewed(record: DrainRecord, head: str, alone: Decision, shown: str) -> Mapping[str, object]:
     """The new reason under the same token, so that one record still speaks for the node."""
     detail = (
         f"{detail_of(head, alone)}; drained for {record.codes[0]} before" if record.codes else detail_of(head, alone)
     )
-    return {"reason": compose(head, detail, token=record.token), "reason_before": record.reason}
+    return {"reason": compose(head, detail, token=record.token), "reason_before": shown}

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 NOTE = "unkillable"
 CLEAR = "times in a row"
 ACTOR = "controller"
-CODE, MANY, LIMITED = "kill_task_failed", "kill_task_failed_many", "kill_task_failed_limit"
+MANY, LIMITED, REPEATED = "kill_task_failed_many", "kill_task_failed_limit", "kill_task_failed_again"
 REPORTS = 100
 # UnkillableStepProgram runs as long before Slurm's reason as slurmd takes to give up.
 BEFORE = timedelta(minutes=10)
@@ -31,7 +31,11 @@ LOOK = timedelta(seconds=20)
 AGAIN = timedelta(seconds=60)
 MANY_NODES = 3
 MANY_WITHIN = timedelta(minutes=30)
-HOUR = timedelta(hours=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+# A node that Slurm takes out so again and again has something: by itself it comes back so often a day.
+NODE_LIMIT = 2
+# What looks have shown is true for so long.
+LASTS = timedelta(minutes=5)
 _LEFT = re.compile(r"(\d+) processes of job \d+ left, (\d+) in state D")
 _PROCESS = re.compile(r"pid (\d+) (.+) state ([A-Z])(?:[: ].*)?")
 _HELD = re.compile(r"(\S+)(?: \(.*\))? held by ([0-9, ]+?)(?: \.\.\.)?")
@@ -85,6 +89,8 @@ class KillFailed:
             return ""
         if not case.evidence.clear:
             return "see that nothing of the job is left, or reboot; then scontrol update nodename=… state=resume"
+        if repeated := self._core.notices.text(node, REPEATED):
+            return f"{repeated}; then scontrol update nodename=… state=resume"
         if settings.automation and settings.resume_kill_task_failed:
             return f"resumed after clean looks, {case.rounds} of {settings.verify_rounds} so far"
         return "nothing is left: scontrol update nodename=… state=resume"
@@ -98,6 +104,8 @@ class KillFailed:
         for node, state in mine.items():
             await core.spare(node, self._one(node, state, now))
         await asyncio.to_thread(self._many, now)
+        again = {(node, REPEATED) for node in mine}
+        await asyncio.to_thread(core.notices.keep, lambda key, _: key[1] == REPEATED, again, "no longer so")
         if not core.settings.automation or not core.settings.resume_kill_task_failed:
             return
         for node, case in list(self._cases.items()):
@@ -136,8 +144,10 @@ class KillFailed:
         if not state.drained or not state.responding or state.hands_off:
             return
         if case.rounds >= core.settings.verify_rounds:
-            await self._give_back(node, case)
-            return
+            if await asyncio.to_thread(self._current, node, case):
+                await self._give_back(node, case)
+                return
+            case = replace(case, rounds=0, order=None, ordered=None)
         if (waiting := case.order) is not None:
             answered = await asyncio.to_thread(self._answer, node, case)
             if answered is None:
@@ -162,7 +172,13 @@ class KillFailed:
 
     def _answer(self, node: str, case: _Case) -> ReportView | None:
         reports = self._core.store.recent_reports(self._core.cluster, node, limit=20)
-        return next((r for r in reports if f"order:{case.order}" in r.notes), None)
+        found = next((r for r in reports if f"order:{case.order}" in r.notes), None)
+        return found if found is not None and found.boot_id == self._core.boot_of(node) else None
+
+    def _current(self, node: str, case: _Case) -> bool:
+        """Whether the clean looks are of this boot and of now."""
+        timely = case.ordered is not None and abs(self._core.clock() - case.ordered) <= LASTS
+        return timely and case.boot == self._core.boot_of(node)
 
     def _judged(self, node: str, case: _Case, report: ReportView) -> _Case:
         """A look counts where nothing fails, whoever is to blame: a mount that hangs may be what held the job."""
@@ -193,6 +209,11 @@ class KillFailed:
         findings = core.store.current_findings(core.cluster, node)
         if not findings or judge_now(core, findings, now).wanted != "admit":
             return "a fault is known"
+        times = core.operations.count(ACTOR, "resume", now - DAY, node=node)
+        if times >= NODE_LIMIT:
+            text = f"given back after Kill task failed {times} times within a day, limit {NODE_LIMIT}: look at the node"
+            core.incident(node, REPEATED, text)
+            return text
         done = core.operations.count(ACTOR, "resume", now - HOUR)
         if done >= core.settings.kill_failed_hourly:
             text = (

@@ -21,7 +21,8 @@ from checks.wire import clean
 
 log = logging.getLogger(__name__)
 # What is known of a node from before these has no consequence until the look is answered or given up.
-FIRST: frozenset[str] = frozenset({"maintenance", "reboot"})
+FIRST: frozenset[str] = frozenset({"maintenance", "reboot", "ready"})
+_BY_SLURM: frozenset[str] = frozenset({"maintenance", "reboot"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +67,21 @@ class Looks:
         await self._ask()
 
     def _want(self, nodes: Sequence[str], kind: str, why: str, actor: str) -> None:
-        now = self._core.clock()
-        rows = [
-            {"cluster": self._core.cluster, "node": n, "kind": kind, "why": why, "actor": actor, "wanted_at": now}
-            for n in dict.fromkeys(nodes)
-        ]
+        common = {"cluster": self._core.cluster, "why": why, "actor": actor}
+        rows = [{**common, "node": n, **self._debt(n, kind)} for n in dict.fromkeys(nodes)]
         if not rows:
             return
         self._forget(row["node"] for row in rows)
         with self._db.begin() as connection:
             connection.execute(insert(node_looks), [{**row, "result": "", "detail": ""} for row in rows])
         self._owed = None
+
+    def _debt(self, node: str, kind: str) -> dict[str, object]:
+        """What the node owes: that a part is new brings nothing back that was seen before hands left it."""
+        old = self.owed().get(node)
+        if old is not None and old.kind in FIRST and kind not in FIRST:
+            return {"kind": old.kind, "wanted_at": old.wanted_at}
+        return {"kind": kind, "wanted_at": self._core.clock()}
 
     def _forget(self, nodes: Iterable[object]) -> None:
         names = [str(n) for n in nodes]
@@ -98,7 +103,7 @@ class Looks:
     def _settle(self, look: Look) -> None:
         core = self._core
         state = core.view.states.get(look.node)
-        if core.paused(look.node) or (look.kind in FIRST and state is not None and state.hands_off):
+        if core.paused(look.node) or (look.kind in _BY_SLURM and state is not None and state.hands_off):
             # Somebody is at it again: it is asked anew when they have gone.
             self._done(look, "silent", "hands are off it again")
             return

@@ -97,8 +97,11 @@ class OperationBook:
             rows = connection.execute(query.order_by(operations.c.id.desc()).limit(limit)).mappings()
             return [_view(connection, row, whole=False) for row in rows]
 
-    def count(self, actor: str, verb: Verb, since: datetime) -> int:
-        """How many nodes somebody's operations have changed since a moment, those whose end is not known among them."""
+    def count(self, actor: str, verb: Verb, since: datetime, *, node: str | None = None) -> int:
+        """How many nodes somebody's operations have changed since a moment, those whose end is not known among them.
+
+        With a ``node``: how often that one.
+        """
         query = (
             select(func.count())
             .select_from(operation_nodes.join(operations, operations.c.id == operation_nodes.c.operation))
@@ -108,6 +111,7 @@ class OperationBook:
                 operations.c.verb == verb,
                 operations.c.at >= since,
                 operation_nodes.c.outcome.in_(("done", "failed", BEGUN)),
+                *(() if node is None else (operation_nodes.c.node == node,)),
             )
         )
         with self._db.read() as connection:

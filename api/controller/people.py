@@ -216,8 +216,8 @@ async def resume_now(
     """Give a node back without a verification; a drain for a fault only by ``force``."""
     if record.owner == AUTOMATIC and not force:
         return row(core, record.node, "refused", "drained for a fault: resume without verification needs force")
-    if working := core.working(record.node):
-        return row(core, record.node, "refused", working)
+    if hands := core.working(record.node) or core.paused(record.node):
+        return row(core, record.node, "refused", hands)
     record = await asyncio.to_thread(core.records.change, record, core.clock(), resume_by=actor)
     done = await give_back(core, record, why, actor=actor, verified=False)
     await core.view.refresh()

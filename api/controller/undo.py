@@ -79,6 +79,8 @@ def _of_drain(core: Core, record: DrainRecord, item: OperationNode) -> Step:
     ours = parse(state.reason.text) if state.reason else None
     if owner_of(state) is None:
         return Step(node, "is in service already")
+    if paused := core.paused(node):
+        return Step(node, paused)
     if not record.open or ours is None or ours.token != record.token or record.owner != PERSON:
         now = state.reason.text if state.reason else ""
         return Step(node, f"is not as the operation left it: reason is now {now!r}")
