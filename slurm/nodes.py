@@ -11,7 +11,7 @@ import msgspec
 from slurm.errors import BadAnswer, error_for
 from slurm.state import NodeState, Reason
 from slurm.text import parse_records
-from slurm.words import StateWords, state_text, state_words
+from slurm.words import MAX_STATE_CHARS, StateWords, state_text, state_words
 
 _EMPTY = frozenset({"", "(null)", "N/A", "n/a", "None", "none", "Unknown"})
 _SET_BY = re.compile(r"(?s)(.*?)\s*\[([^\]\s@]*)@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|Unknown)\](\n.*)?")
@@ -110,9 +110,13 @@ def _from_json(item: Mapping[str, object]) -> NodeState:
 
 
 def _json_state(item: Mapping[str, object]) -> StateWords:
-    state, flags = item.get("state"), item.get("state_flags")
-    words = state if isinstance(state, list) else [state]
-    return state_words([*words, *(flags if isinstance(flags, list) else [])])
+    """Either field is one text or a list of them, by release; a base that is not told must not be taken from a flag."""
+    return state_words([*(_words(item.get("state")) or ["?"]), *_words(item.get("state_flags"))])
+
+
+def _words(value: object) -> list[str]:
+    texts = value if isinstance(value, list) else [value]
+    return [word for text in texts if isinstance(text, str) for word in text[:MAX_STATE_CHARS].split("+") if word]
 
 
 def _next_state(item: Mapping[str, object]) -> str | None:
