@@ -190,6 +190,8 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
         return
     if reading.overrun:
         yield OVERRUN("node")
+    if reading.blind:
+        yield UNREADABLE("node", error=f"no kernel records in {log_path(host).name}")
     rules = _rules(policy_dir)
     for record in reading.records:
         if record.fresh and not _USERS_OWN.match(record.text):

@@ -82,6 +82,8 @@ def kernel_oom(host: Host, *, hold: float = 900.0) -> Iterator[Finding]:
     if isinstance(reading, Finding):
         yield reading
         return
+    if reading.blind:
+        yield UNREADABLE("node", error=f"no kernel records in {log_path(host).name}")
     now = host.clock()
     for record in reading.records:
         if record.fresh:

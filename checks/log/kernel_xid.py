@@ -130,8 +130,8 @@ def kernel_xid(
         yield OVERRUN("node")
     if reading.form:
         yield ok("node", f"log of the form {reading.form}: {reading.trust}", lines=len(reading.records))
-    if reading.garbled and not reading.records and not reading.foreign:
-        yield UNREADABLE("node", error=f"no kernel records in {path.name}")
+    if reading.blind:
+        yield UNREADABLE("node", error=f"no kernel records in {log_path(host).name}")
     _follow(host, state, reading)
     _forget(host, state, hold)
     yield from _judge(host, state, repeat, _table(policy_dir))

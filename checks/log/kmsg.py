@@ -46,6 +46,11 @@ class Reading:
     form: str = ""
     trust: str = ""
 
+    @property
+    def blind(self) -> bool:
+        """Whether there was text and none of it could be read: no sign of a log without errors."""
+        return bool(self.garbled) and not self.records and not self.foreign
+
 
 class KernelLog:
     """Reads one log and remembers boot, sequence and place; what stands there at first is history.
