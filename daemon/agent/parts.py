@@ -76,14 +76,26 @@ def _adapters(host: Host) -> Iterator[Part]:
 
 
 def _cards(host: Host) -> Iterator[Part]:
-    """Ethernet cards with a device of their own; bonds, bridges and virtual functions are none."""
+    """Ethernet cards with a device of their own; bonds, bridges and virtual functions are none.
+
+    Nor is one whose address was given by software: that of a BMC over USB is the same on every node of a make, and
+    would be told as a card that wanders from node to node.
+    """
     for path in host.glob("/sys/class/net/*"):
         device = path.joinpath("device")
         if not os.path.lexists(device) or os.path.lexists(device / "physfn"):
             continue
         address = _line(host, f"{host.name(path)}/address")
-        if _line(host, f"{host.name(path)}/type") == "1" and address and set(address) - set("0:"):
+        if _line(host, f"{host.name(path)}/type") == "1" and _of_the_card(address):
             yield Part(kind="nic", slot=_slot(device, path.name), uuid=address)
+
+
+def _of_the_card(address: str) -> bool:
+    """Whether the maker gave it: not all zeros, and without the bit of locally administered addresses."""
+    try:
+        return bool(set(address) - set("0:")) and not int(address[:2], 16) & 2
+    except ValueError:
+        return False
 
 
 def _board(host: Host) -> Iterator[Part]:

@@ -69,9 +69,9 @@ class Identity:
         return ":".join(digits[at : at + 4] for at in range(0, 16, 4))
 
     def address(self, interface: str) -> str:
-        """Return the hardware address of an interface, which no other node has; locally administered."""
+        """Return the hardware address of an interface, which no other node has."""
         digits = uuid.uuid5(NAMESPACE, f"{self.name}/{interface}").hex[:8]
-        return ":".join(("02", "51", *(digits[at : at + 2] for at in range(0, 8, 2))))
+        return ":".join(("00", "51", *(digits[at : at + 2] for at in range(0, 8, 2))))
 
     @property
     def machine_id(self) -> str:

@@ -28,6 +28,23 @@ def test_a_simulated_node_names_board_adapters_and_cards(tmp_path: Path) -> None
     assert [p.uuid for (kind, _), p in found.items() if kind == "nic"] == [host.identity.address("eno1")]
 
 
+def test_an_address_that_software_gave_is_no_card(tmp_path: Path) -> None:
+    """The network of a BMC over USB has one address on every node of a make: no card that wanders."""
+    host = SimHost(tmp_path / "n1", "n1").create()
+    address = host.sysroot / "sys/class/net/eno1/address"
+    for given in ("be:3a:f2:b6:05:9f\n", "00:00:00:00:00:00\n", "words\n"):
+        address.write_text(given)
+        assert [p for p in told(parts.others(Host(root=host.sysroot))).values() if p.kind == "nic"] == []
+
+
+def test_no_two_simulated_nodes_have_a_part_in_common(tmp_path: Path) -> None:
+    seen = [
+        {(p.uuid, p.serial) for p in told(parts.others(Host(root=SimHost(tmp_path / n, n).create().sysroot))).values()}
+        for n in ("n1", "n2")
+    ]
+    assert len(seen[0]) == len(seen[1]) == 10 and not seen[0] & seen[1]
+
+
 def test_words_in_the_place_of_a_number_are_none(tmp_path: Path) -> None:
     folder = tmp_path / "sys/class/dmi/id"
     folder.mkdir(parents=True)
