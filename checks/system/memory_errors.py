@@ -50,10 +50,14 @@ def memory_errors(host: Host, *, corrected_per_hour: int = 100) -> Iterator[Find
     if not controllers:
         raise Skip("no memory controller is watched by EDAC")
     now = host.clock()
+    silent: Exception | None = None
     for path in controllers:
         target = path.name.upper()
-        lost = int(host.read(path / "ue_count"))
-        corrected = int(host.read(path / "ce_count"))
+        try:
+            lost, corrected = (int(host.read(path / name)) for name in ("ue_count", "ce_count"))
+        except (OSError, ValueError) as error:
+            silent = error
+            continue
         grown = _within(host.kept(f"memory_errors {path}", _Counts), now, corrected)
         if lost:
             yield UNCORRECTED(target, errors=lost, limit=0)
@@ -61,6 +65,8 @@ def memory_errors(host: Host, *, corrected_per_hour: int = 100) -> Iterator[Find
             yield MANY(target, errors=grown, hours=1, limit=corrected_per_hour)
         elif corrected and not lost:
             yield ok(target, f"{corrected} corrected errors since boot", corrected=corrected)
+    if silent is not None:
+        raise silent
 
 
 def _within(counts: _Counts, now: float, value: int) -> int:

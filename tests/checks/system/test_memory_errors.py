@@ -72,3 +72,12 @@ def test_without_edac_it_does_not_apply(plant: Plant) -> None:
 def test_a_broken_counter_is_our_trouble(plant: Plant) -> None:
     (found,) = run_check(load()["memory_errors"], plant(edac(0, 0) | {f"{CONTROLLERS}/mc0/ue_count": "?"})).findings
     assert (found.status, found.blame) == ("unknown", "self")
+
+
+def test_a_controller_that_cannot_be_read_hides_no_other(plant: Plant) -> None:
+    """Like E73: what one device does not tell is unknown, and the others are judged."""
+    mc = f"{CONTROLLERS}/mc1"
+    host = plant({f"{CONTROLLERS}/mc0/ue_count": "\n", f"{mc}/ue_count": "2\n", f"{mc}/ce_count": "0\n"})
+    findings = run_check(load()["memory_errors"], host).findings
+    assert [(f.code, f.target) for f in findings if f.status == "fail"] == [("memory_uncorrected", "MC1")]
+    assert [f.blame for f in findings if f.status == "unknown"] == ["self"]
