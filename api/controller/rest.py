@@ -46,13 +46,14 @@ async def unpause(core: Core, nodes: str, actor: str) -> list[DrainRow]:
     names = list(dict.fromkeys(expand(nodes, limit=NODES_LIMIT)))
     mended = [name for name in names if core.ticket(name)]
     had = await asyncio.to_thread(core.quiet.unpause, names, actor, core.clock())
+    # At once: a round that begins now is not to judge by what was seen before.
+    await core.wave.want(names, "ready", f"said to be ready by {actor}", actor)
     await asyncio.to_thread(
         core.audit, "ready", nodes[:500], f"{len(had)} pauses ended, verification asked", actor=actor
     )
     for name in names:
         core.orders.wake(core.cluster, name)
     back = await asyncio.to_thread(_mended, core, mended, actor)
-    await core.wave.want(names, "ready", f"said to be ready by {actor}", actor)
     return [
         _row(core, n, "done" if n in had else "unchanged", _ready_words(n, had, back) + _stranger(core, n))
         for n in names

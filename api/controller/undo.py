@@ -9,6 +9,7 @@ from typing import Literal
 
 from api.controller.core import Core
 from api.controller.drain_record import DrainRecord, Said
+from api.controller.operations import BEGUN
 from api.controller.people import PERSON, drain_one, resume_now, row
 from api.operation import OperationNode, OperationView
 from api.ports import DrainRow
@@ -63,6 +64,8 @@ def _find(core: Core, number: int | None, actor: str) -> OperationView:
 
 def _step(core: Core, operation: OperationView, item: OperationNode) -> Step:
     """What undoing this operation means on one node now; reads the database."""
+    if item.drain is None and item.outcome in ("done", "failed", BEGUN):
+        return Step(item.node, f"it ended a drain that was slurm's own, which is not ours to put back: {item.why}")
     if item.drain is None or item.outcome in ("refused", "unchanged"):
         return Step(item.node, f"the operation changed nothing there: {item.why}")
     record = core.records.one(item.drain)

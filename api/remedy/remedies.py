@@ -179,11 +179,13 @@ class Remedies:
         told = self._told.get(record.order_id)
         if told is not None and told.outcome != "running":
             return ("unknown" if told.outcome == "lost" else told.outcome), told.text
-        if told is None and age > self._settings.patience:
+        # Only a poll since our own start tells whether the agent began for a server that is gone.
+        heard = record.node in self.planner.may
+        if told is None and heard and age > self._settings.patience:
             return "expired", f"the agent did not begin within {self._settings.patience:g} s"
-        if told is not None and age > self._settings.patience + record_limit(record, self._settings):
-            return "unknown", "the agent began and has not told how it ended"
-        if told is not None:
+        if age > self._settings.patience + record_limit(record, self._settings):
+            return "unknown", "the agent began, or may have, and has not told how it ended"
+        if told is not None or not heard:
             return None
         if why := self._not_ours(record, drain):
             return "unknown", f"{why}: the order is taken back, and whether the agent had begun is not known"

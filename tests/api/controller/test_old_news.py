@@ -156,3 +156,15 @@ def test_a_node_in_repair_is_not_given_back_by_an_undo_or_by_force(tmp_path: Pat
         assert row.outcome == "refused" and "T-12" in row.why and out(b)
         (row,) = asyncio.run(b.control.resume("n1", "ann", verify=False, force=True))
         assert row.outcome == "refused" and "T-12" in row.why and out(b)
+
+
+def test_an_end_of_slurms_own_drain_is_not_undone_and_it_is_said_why(tmp_path: Path) -> None:
+    with bench(tmp_path, resume_kill_task_failed=True) as b:
+        killed(b)
+        notes(b, "n1", CLEAR)
+        b.report("n1", b.fine())
+        looked(b, "n1", 5)
+        assert not out(b)
+        number = b.control.desk.operations(None, "controller", None, 5)[0].id
+        (row,) = asyncio.run(b.control.desk.undo(number, "ann", dry_run=False))
+        assert row.outcome == "refused" and "slurm's own" in row.why and not out(b)

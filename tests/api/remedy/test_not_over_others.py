@@ -130,3 +130,22 @@ def test_a_node_on_its_way_back_is_not_disturbed_for_a_person(tmp_path: Path) ->
         assert row.outcome == "refused" and "testing" in row.why, row.why
 
     play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("begun_there", [True, False])
+def test_a_server_that_starts_anew_waits_for_the_agents_word(tmp_path: Path, begun_there: bool) -> None:
+    """A program of the site may take longer than a plan is kept; while it runs nothing else is done to the node."""
+
+    async def scene(mend: Mending) -> None:
+        await begun(mend)
+        order = mend.reset_order()
+        mend.later(950)
+        mend.anew(on())
+        await mend.bench.tick()
+        assert mend.states() == [("reset-gpu", "running")] and mend.remedies.working("n1")
+        if begun_there:
+            mend.tells(order, "running")
+        await mend.tick()
+        assert mend.states()[0] == ("reset-gpu", "running" if begun_there else "expired")
+
+    play(tmp_path, scene)
