@@ -68,7 +68,7 @@ def test_an_administrators_drain_is_left_alone(tmp_path: Path) -> None:
     "flag", ["MAINT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "INVALID_REG"]
 )
 def test_hands_are_off_while_somebody_works(tmp_path: Path, flag: str) -> None:
-    """E05, E06, E93."""
+    """E05, E06, E93, E94, E106: a planned reboot, a node that boots or sleeps, a reservation for maintenance."""
     with bench(tmp_path) as b:
         b.slurm.table["n2"] = replace(b.slurm.table["n2"], flags=frozenset({flag}))
         b.report("n2", b.lost())
@@ -83,6 +83,17 @@ def test_old_findings_drain_nothing(tmp_path: Path) -> None:
         b.offset = timedelta(seconds=b.core.settings.fresh + 60)
         asyncio.run(b.tick())
         assert b.slurm.writes == []
+
+
+@pytest.mark.parametrize("age", [30, 400, 4000])
+def test_what_an_earlier_agent_left_in_its_outbox_drains_nothing_later(tmp_path: Path, age: int) -> None:
+    """E104: sent after the restart, it is older than what the node says now."""
+    with bench(tmp_path) as b:
+        b.report("n2", b.fine(), incarnation="b")
+        then = b.now() - timedelta(seconds=age)
+        b.report("n2", b.lost(observed_at=then, since=then), incarnation="a", age=age)
+        asyncio.run(b.tick())
+        assert b.slurm.writes == [] and b.incidents() == set()
 
 
 def test_a_slurm_that_does_not_answer_is_an_incident_and_no_drain(tmp_path: Path) -> None:
