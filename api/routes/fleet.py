@@ -23,7 +23,7 @@ def with_slurm(view: NodeView, controller: ControllerPort) -> NodeView:
     """The node with its state and reason; one that is powered down has no data, which is no trouble."""
     quiet, state = controller.quiet(view.cluster, view.node), controller.slurm_state(view.node)
     if quiet is not None and quiet.paused:
-        view = msgspec.structs.replace(view, paused_until=quiet.until)
+        view = msgspec.structs.replace(view, paused_until=quiet.until, paused_why=quiet.reason)
     if risk := controller.desk.risk(view.cluster, view.node):
         view = msgspec.structs.replace(view, risk=risk)
     if known := controller.service.states().get(view.node):

@@ -55,6 +55,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     slurm_state: str | None = None
     reason: str | None = None
     paused_until: datetime | None = None
+    paused_why: str = ""
     risk: str = ""
     service: str = ""
 

@@ -16,7 +16,6 @@ PAST = ("had", "part", "driver", "drained", "rebooted")
 SERVICE = click.Choice(
     ["in_service", "suspect", "draining", "drained", "repairing", "verifying", "probation", "held", "retired"]
 )
-REPAIR = "in repair: hands are off until nodevet ready"
 VERDICTS = click.Choice(["healthy", "degraded", "faulty", "unknown"])
 
 
@@ -106,11 +105,18 @@ def nodes(
 def _line(row: Row) -> str:
     """What is wrong, or who drained it."""
     if row.get("paused_until"):
-        if row.get("service") == "repairing":
-            return REPAIR
-        return f"PAUSED until {cell(row, 'paused_until')[:16].replace('T', ' ')} UTC"
+        return _hands_off(row)
     summary, reason = cell(row, "summary", 100), cell(row, "reason", 100)
     return reason if summary == "-" else summary
+
+
+def _hands_off(row: Row) -> str:
+    """Until when and why; what is in repair has no end that means anything."""
+    why = cell(row, "paused_why", 80)
+    if why.startswith("in repair, ticket "):
+        return f"{why} (until nodevet ready)"
+    until = cell(row, "paused_until")[:16].replace("T", " ")
+    return f"PAUSED until {until} UTC{'' if why == '-' else f': {why}'}"
 
 
 def _counted(rows: list[Row]) -> str:
@@ -190,14 +196,10 @@ def _print_node(seen: Row, everything: bool) -> None:
             click.echo(f"  {title}: {cell(seen, name)}")
     if seen.get("risk"):
         click.echo(f"  {cell(seen, 'risk')}")
-    standing = seen.get("standing")
-    if isinstance(standing, dict) and standing.get("state") == "repairing":
-        click.echo(f"  {REPAIR}")
-    elif seen.get("paused_until"):
-        until = cell(seen, "paused_until")[:16].replace("T", " ")
-        click.echo(f"  paused until {until} UTC: nothing is asked, refused or drained")
+    if seen.get("paused_until"):
+        click.echo(f"  {_hands_off(seen)}: nothing is asked, refused or drained")
     click.echo(f"  last contact: {age(seen, 'last_contact')} ago, data {cell(seen, 'data')}")
-    _print_service(standing)
+    _print_service(seen.get("standing"))
     drain = seen.get("drain")
     if isinstance(drain, dict):
         click.echo(f"  drain: {cell(drain, 'owner')} {cell(drain, 'phase')}; way out: {cell(drain, 'exit')}")

@@ -127,7 +127,8 @@ def test_a_body_that_is_wrong_is_told_by_the_name_of_its_part() -> None:
 
 def test_a_node_in_repair_has_no_end_and_strikes_are_plain_figures() -> None:
     paused = {"node": "n1", "paused_until": "2026-12-10T00:00:00Z"}
-    assert nodes_verb._line({**paused, "service": "repairing"}) == "in repair: hands are off until nodevet ready"
-    assert nodes_verb._line({**paused, "service": "held"}) == "PAUSED until 2026-12-10 00:00 UTC"
+    repair = nodes_verb._line({**paused, "paused_why": "in repair, ticket 9: disk"})
+    assert repair == "in repair, ticket 9: disk (until nodevet ready)"
+    assert nodes_verb._line({**paused, "paused_why": "driver"}) == "PAUSED until 2026-12-10 00:00 UTC: driver"
     told = strikes({"strikes": [{"what": "gpu_lost", "score": 1.0, "limit": 1000000.0}]})
     assert told == "gpu_lost 1 of 1000000"
