@@ -209,7 +209,9 @@ def _judge(host: Host, state: _State, repeat: int, table: Table) -> Iterator[Fin
 def _finding(host: Host, event: _Event, table: Table) -> Finding:
     """One event judged: a lost GPU by the bus, a victim and history as a note, the rest by the table."""
     xid = event.xid
-    if xid.number == LOST and on_bus(host, xid.bdf) is False:
+    # A kept log may be another machine's, whose bus this one cannot ask.
+    asked = host.redirected or not host.captured
+    if xid.number == LOST and asked and on_bus(host, xid.bdf) is False:
         sign = "Xid 79, and it no longer answers on the PCI bus"
         return GPU_LOST(xid.bdf, sign=sign, xid=xid.number, lines=event.lines)
     entry = _entry(table, xid)

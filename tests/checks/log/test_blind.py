@@ -43,3 +43,16 @@ def test_the_configured_device_of_a_node_without_gpus_is_left_alone() -> None:
 def test_blindness_is_no_health() -> None:
     """E43: where the kernel log cannot be read the node's verdict is unknown, never healthy."""
     assert CHECKS["kernel_xid"].required
+
+
+def test_a_kept_log_of_another_machine_is_not_confirmed_on_this_ones_bus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU that this machine never had has not fallen off its bus."""
+    monkeypatch.setattr(module, "on_bus", lambda host, bdf: False)
+    (kept := tmp_path / "dmesg.txt").write_text("[ 99.0] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n")
+    host = Host(kmsg=kept, captured=True)
+    codes = {f.code for f in kernel_xid(host)}
+    assert "gpu_lost" not in codes and codes > {"ok"}
+    tree = Host(root=tmp_path, kmsg=kept, captured=True)
+    assert "gpu_lost" in {f.code for f in kernel_xid(tree)}, "a captured tree has its own bus"
