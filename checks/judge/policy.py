@@ -166,3 +166,12 @@ def load_policy(site: Path | None) -> Policy:
         except (OSError, UnicodeDecodeError) as error:
             raise PolicyError(f"{path}: cannot be read: {error}") from error
     return merge((*_packs(), *packs)) if packs else shipped()
+
+
+@cache
+def usable(directory: str) -> Policy:
+    """The policy with the site's layers, read once; the agent reports a broken site file, and the shipped one stays."""
+    try:
+        return load_policy(Path(directory))
+    except PolicyError:
+        return shipped()

@@ -7,13 +7,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
 from checks.declare import Code, check, code
 from checks.host import Host
-from checks.judge.policy import KernelRule, PolicyError, load_policy, shipped
+from checks.judge.policy import KernelRule, usable
 from checks.log.kmsg import KernelLog, Record
 from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log
 from checks.wire import Finding
@@ -262,16 +261,12 @@ def _finding(rule: _Rule, key: Key, limit: int, within: float) -> Finding:
 
 @cache
 def _rules(directory: str) -> dict[str, _Rule]:
-    """The table with the site's own entries; a broken site file is the agent's to report and leaves the shipped one."""
-    try:
-        table = load_policy(Path(directory)).kernel
-    except PolicyError:
-        table = shipped().kernel
+    """The table in force, with its expressions ready."""
     return {
         name: _Rule(
             given, re.compile(given.match), re.compile(given.clear) if given.clear else None,
             _OURS.get(given.code or "", TROUBLE),
         )
-        for name, given in table.items()
+        for name, given in usable(directory).kernel.items()
         if given.match and not given.off
     }  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import cast, get_args
 
 import msgspec
@@ -15,7 +13,7 @@ from checks.declare import CODES, Code, Skip, check, code, ok
 from checks.gpu.health import LOST as GPU_LOST
 from checks.gpu.pci import has_nvidia, on_bus
 from checks.host import Host
-from checks.judge.policy import PolicyError, load_policy, shipped
+from checks.judge.policy import usable
 from checks.log.kmsg import KernelLog, Reading, Record
 from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log, usual
 from checks.log.xid import LOST, NVLINK5, RECOVERY, Xid, driver_loaded, parse_xid
@@ -134,7 +132,7 @@ def kernel_xid(
         yield UNREADABLE("node", error=f"no kernel records in {log_path(host).name}")
     _follow(host, state, reading)
     _forget(host, state, hold)
-    yield from _judge(host, state, repeat, _table(policy_dir))
+    yield from _judge(host, state, repeat, usable(policy_dir).xid)
 
 
 def _follow(host: Host, state: _State, reading: Reading) -> None:
@@ -246,12 +244,3 @@ def _harmless(xid: Xid) -> bool:
 
 def _entry(table: Table, xid: Xid) -> Entry:
     return table.get(str(xid.number)) or table.get("default", {})
-
-
-@cache
-def _table(directory: str) -> Table:
-    """The table with the site's own entries; a broken site file is the agent's to report and leaves the shipped one."""
-    try:
-        return load_policy(Path(directory)).xid
-    except PolicyError:
-        return shipped().xid

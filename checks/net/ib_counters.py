@@ -6,13 +6,12 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
 from checks.declare import Skip, check, code, ok
 from checks.host import Host
-from checks.judge.policy import CounterRule, PolicyError, load_policy, shipped
+from checks.judge.policy import CounterRule, usable
 from checks.net.ports import Port, ports
 from checks.wire import Finding
 
@@ -109,9 +108,5 @@ def _found(port: Port, name: str, rule: CounterRule, growth: int, seconds: float
 
 @cache
 def _rules(directory: str) -> dict[str, CounterRule]:
-    """The table with the site's own entries; a broken site file is the agent's to report and leaves the shipped one."""
-    try:
-        table = load_policy(Path(directory)).counter
-    except PolicyError:
-        table = shipped().counter
-    return {name: rule for name, rule in table.items() if rule.path and not rule.off}
+    """The table in force, without what is switched off."""
+    return {name: rule for name, rule in usable(directory).counter.items() if rule.path and not rule.off}
