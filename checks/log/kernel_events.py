@@ -10,7 +10,7 @@ from functools import cache
 
 import msgspec
 
-from checks.declare import Code, check, code
+from checks.declare import Code, check, clean, code
 from checks.host import Host
 from checks.judge.policy import KernelRule, usable
 from checks.log.kmsg import KernelLog, Record
@@ -160,6 +160,7 @@ class _Standing:
 
     stamps: deque[float]
     read_at: float = 0.0
+    detail: str = ""
 
 
 @dataclass(slots=True)
@@ -223,20 +224,22 @@ def _take(state: _State, rules: Mapping[str, _Rule], record: Record, now: float)
         if rule.clear is not None and (over := rule.clear.match(record.text)):
             state.standing.pop((name, _target(over)), None)
         elif found := rule.match.match(record.text):
-            _add(state, (name, _target(found)), rule.given, record.seconds, now)
+            standing = _add(state, (name, _target(found)), rule.given, record.seconds, now)
+            standing.detail = clean(found.groupdict().get("detail") or "", 32)
 
 
 def _target(match: re.Match[str]) -> str:
     return match.groupdict().get("target") or "node"
 
 
-def _add(state: _State, key: Key, rule: KernelRule, stamp: float, now: float) -> None:
+def _add(state: _State, key: Key, rule: KernelRule, stamp: float, now: float) -> _Standing:
     if key not in state.standing and len(state.standing) >= KEPT:
         key = (key[0], "node")
     room = max(1, min(rule.at_least or 1, 10_000))
     standing = state.standing.setdefault(key, _Standing(deque(maxlen=room)))
     standing.stamps.append(stamp)
     standing.read_at = now
+    return standing
 
 
 def _judge(state: _State, rules: Mapping[str, _Rule], now: float) -> Iterator[Finding]:
@@ -247,15 +250,14 @@ def _judge(state: _State, rules: Mapping[str, _Rule], now: float) -> Iterator[Fi
             continue
         limit, within = rule.given.at_least or 1, rule.given.within or WITHIN
         if len(standing.stamps) >= limit and standing.stamps[-1] - standing.stamps[0] <= within:
-            yield _finding(rule, key, limit, within)
+            yield _finding(rule, key, limit, within, standing.detail)
 
 
-def _finding(rule: _Rule, key: Key, limit: int, within: float) -> Finding:
+def _finding(rule: _Rule, key: Key, limit: int, within: float, detail: str) -> Finding:
     given = rule.given
     judge = {"judge": given.judge} if given.judge else {}
-    found = rule.code(
-        key[1], means=given.means or key[0], lines=limit, limit=limit, within=within, kind=key[0], **judge
-    )
+    means = f"{given.means or key[0]} ({detail})" if detail else given.means or key[0]
+    found = rule.code(key[1], means=means, lines=limit, limit=limit, within=within, kind=key[0], **judge)
     return msgspec.structs.replace(found, status=given.status or found.status, blame=given.blame or found.blame)
 
 

@@ -99,6 +99,12 @@ def test_lines_far_apart_are_no_storm(log: Log) -> None:
     assert log.found() == []
 
 
+def test_the_reason_names_which_error_of_a_switch_it_was(log: Log) -> None:
+    log.write(LINES["sxid_fatal"][0])
+    (found,) = log.found()
+    assert found.message == "a fatal SXid, by the driver's own word (24007)"
+
+
 def test_a_fatal_error_of_a_switch_stands_for_a_day(log: Log) -> None:
     """Nothing that can be asked tells that the links are well again; a new boot does."""
     log.write(LINES["sxid_fatal"][0])
