@@ -188,7 +188,7 @@ class Service:
         if row is None:
             made = Stands(name, found.state, this.now, why, evidence, hands_off[:64], boot, absent)
             return made, [Move(name, "", found.state, why, evidence)]
-        steps = _moves(row, Standing(found.state, why), evidence)
+        steps = _moves(row, replace(found, why=why), evidence)
         if steps:
             row = replace(row, state=found.state, since=this.now, evidence=evidence)
         # What changes from look to look, such as a count of rounds, is no move.
@@ -269,7 +269,7 @@ def _tested(record: DrainRecord | None) -> bool:
 
 def _moves(row: Stands, found: Standing, evidence: str) -> list[Move]:
     steps, old = [], row.state
-    for new in way(row.state, found.state):
+    for new in way(row.state, found.state, found.over):
         why = found.why if new == found.state else f"between two looks, on the way to {found.state}"
         steps.append(Move(row.node, old, new, why, evidence))
         old = new

@@ -26,6 +26,8 @@ MOVES: dict[ServiceState, tuple[ServiceState, ...]] = {
     "retired": ("in_service", "held"),
 }
 assert MOVES.keys() == set(STATES)
+SERVING: tuple[ServiceState, ...] = ("in_service", "suspect", "probation")
+"""Where jobs may start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state and the sentence that says how we know."""
+    """The state and the sentence that says how we know; ``over``: what a node that served came by."""
 
     state: ServiceState
     why: str
+    over: ServiceState | None = None
 
 
 def standing(seen: Seen) -> Standing | None:
@@ -61,7 +64,7 @@ def standing(seen: Seen) -> Standing | None:
     if seen.pause is not None and seen.pause.ticket:
         return Standing("repairing", f"ticket {seen.pause.ticket}, {seen.pause.actor}: {seen.pause.reason}")
     if seen.record is not None and seen.record.state == "testing":
-        return Standing("verifying", "burn-in as a job in a reservation of ours")
+        return Standing("verifying", "burn-in as a job in a reservation of ours", over="drained")
     if held := _held(seen, state):
         return Standing("held", held)
     return _out(seen, state) if state.out_of_service else _serving(seen)
@@ -98,16 +101,22 @@ def _out(seen: Seen, state: NodeState) -> Standing:
     reason = state.active_reason
     text = reason.text if reason else str(state)
     if seen.record is not None and seen.record.state == "verifying":
-        return Standing("verifying", f"{text}; {seen.record.rounds} clean looks so far")
+        return Standing("verifying", f"{text}; {seen.record.rounds} clean looks so far", over="drained")
     if state.running_jobs:
         return Standing("draining", text)
     return Standing("drained", text)
 
 
-def way(old: ServiceState, new: ServiceState) -> tuple[ServiceState, ...]:
-    """The moves from one state to another, in the order in which they must have happened; the last one is ``new``."""
+def way(old: ServiceState, new: ServiceState, over: ServiceState | None = None) -> tuple[ServiceState, ...]:
+    """The moves from one state to another, in the order in which they must have happened; the last one is ``new``.
+
+    ``over`` was passed as well where the node served: one on trial was drained, however short, another looked at
+    while it serves was not.
+    """
     if old == new:
         return ()
+    if over is not None and old in SERVING:
+        return way(old, over) + way(over, new)
     came: dict[ServiceState, ServiceState] = {}
     ahead: deque[ServiceState] = deque([old])
     while ahead:

@@ -52,9 +52,16 @@ def stop(pid: int, where: Path) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 10
-        while _is_server(pid, where) and time.monotonic() < deadline:
+        while _runs(pid) and time.monotonic() < deadline:
             time.sleep(0.01)
     unmount(where)
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is still there: a process that ends has no command line any more and is not yet gone."""
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    return False
 
 
 def _is_server(pid: int, where: Path) -> bool:

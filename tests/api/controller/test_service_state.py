@@ -126,6 +126,21 @@ def test_what_lies_between_two_looks_is_told(old: ServiceState, new: ServiceStat
     assert way(old, new) == steps
 
 
+@pytest.mark.parametrize("old", ["in_service", "suspect", "probation"])
+@pytest.mark.parametrize("case", ["verification under way", "tested in a reservation of ours"])
+def test_a_node_on_trial_was_drained_however_short(old: ServiceState, case: str) -> None:
+    found = standing(CASES[case][0])
+    assert found is not None
+    steps = way(old, found.state, found.over)
+    assert steps[-2:] == ("drained", "verifying")
+    assert all(there in MOVES[here] for here, there in itertools.pairwise((old, *steps)))
+
+
+def test_a_node_looked_at_while_it_serves_was_not_drained() -> None:
+    found = standing(CASES["a look is owed"][0])
+    assert found is not None and way("in_service", found.state, found.over) == ("verifying",)
+
+
 def _rows() -> Iterator[list[str]]:
     for line in DOC.read_text(encoding="utf-8").split("\n"):
         if line.startswith("| `"):
