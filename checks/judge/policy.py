@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from checks.judge.nearest import nearest
-from checks.judge.rules import CounterRule, KernelRule, Pack, PolicyStep, Rule
+from checks.judge.rules import TOLD, CounterRule, DcgmRule, EventRule, KernelRule, Pack, PolicyStep, Rule
 from checks.wire import Blame, Status
 
 if sys.version_info >= (3, 11):
@@ -21,6 +21,8 @@ else:
 
 __all__ = [
     "CounterRule",
+    "DcgmRule",
+    "EventRule",
     "KernelRule",
     "Pack",
     "Policy",
@@ -45,6 +47,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     origin: dict[str, str]
     kernel: dict[str, KernelRule] = {}
     counter: dict[str, CounterRule] = {}
+    sxid: dict[str, EventRule] = {}
+    nvlink5: dict[str, EventRule] = {}
+    dcgm: dict[str, DcgmRule] = {}
 
     def rule(self, code: str, status: Status, blame: Blame | None) -> Rule:
         """The rule in force for a finding: the code's own values over the defaults of its status and blame."""
@@ -53,12 +58,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return _over(default, own) if own else default
 
 
-_KINDS: dict[str, type[msgspec.Struct]] = {
+TABLES: dict[str, type[msgspec.Struct]] = {
     "defaults": Rule,
     "codes": Rule,
     "kernel": KernelRule,
     "counter": CounterRule,
+    "sxid": EventRule,
+    "nvlink5": EventRule,
+    "dcgm": DcgmRule,
 }
+"""The tables of a pack whose entries are checked one by one; ``xid`` holds plain values."""
 
 
 def _over(base: Layer, layer: Layer) -> Layer:
@@ -81,7 +90,7 @@ def read_pack(text: str, name: str) -> Pack:
 
 def _where(raw: Mapping[str, object]) -> str:
     """The first rule that cannot be read, which msgspec does not name."""
-    for part, kind in _KINDS.items():
+    for part, kind in TABLES.items():
         rules = raw.get(part)
         for key, rule in rules.items() if isinstance(rules, dict) else ():
             try:
@@ -97,7 +106,7 @@ def _nearest(text: str, where: str) -> str:
     if "unknown field" not in text or len(parts) < 2:
         return ""
     part = where.removeprefix(" in ").partition(".")[0]
-    return nearest(parts[1], [*_KINDS.get(part, Rule).__struct_fields__, *Pack.__struct_fields__])
+    return nearest(parts[1], [*TABLES.get(part, Rule).__struct_fields__, *Pack.__struct_fields__])
 
 
 def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
@@ -113,24 +122,17 @@ def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
 def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
     """Lay packs over each other in order, later values win, each remembered with its file."""
     version = ""
-    defaults: dict[str, Rule] = {}
-    codes: dict[str, Rule] = {}
+    tables: dict[str, dict[str, msgspec.Struct]] = {part: {} for part in TABLES}
     xid: dict[str, dict[str, str | int | bool]] = {}
-    kernel: dict[str, KernelRule] = {}
-    counter: dict[str, CounterRule] = {}
     origin: dict[str, str] = {}
     for name, pack in packs:
         version = f"{version}+{pack.version}" if version else pack.version
-        _lay(defaults, pack.defaults, origin, (name, "defaults"))
-        _lay(codes, pack.codes, origin, (name, "codes"))
-        _lay(kernel, pack.kernel, origin, (name, "kernel"))
-        _lay(counter, pack.counter, origin, (name, "counter"))
+        for part, into in tables.items():
+            _lay(into, getattr(pack, part), origin, (name, part))
         for number, entry in pack.xid.items():
             xid[number] = {**xid.get(number, {}), **entry}
-            origin.update({f"xid.{number}.{k}": name for k in entry})
-    return Policy(
-        version=version, defaults=defaults, codes=codes, xid=xid, origin=origin, kernel=kernel, counter=counter
-    )
+            origin.update({f"xid.{number}.{k}": name for k in entry if k not in TOLD})
+    return msgspec.convert({"version": version, "xid": xid, "origin": origin, **tables}, Policy)
 
 
 def _lay(into: dict[str, Layer], layer: Mapping[str, Layer], origin: dict[str, str], where: tuple[str, str]) -> None:
@@ -138,7 +140,7 @@ def _lay(into: dict[str, Layer], layer: Mapping[str, Layer], origin: dict[str, s
     name, part = where
     for key, rule in layer.items():
         into[key] = _over(into[key], rule) if key in into else rule
-        given = (f for f in rule.__struct_fields__ if getattr(rule, f) is not None)
+        given = (f for f in rule.__struct_fields__ if f not in TOLD and getattr(rule, f) is not None)
         origin.update({f"{part}.{key}.{field}": name for field in given})
 
 
@@ -157,15 +159,21 @@ def _packs() -> tuple[tuple[str, Pack], ...]:
     )
 
 
-def load_policy(site: Path | None) -> Policy:
-    """The shipped packs and, over them, ``site``/*.toml in alphabetical order."""
+def load_packs(site: Path | None) -> tuple[tuple[str, Pack], ...]:
+    """The shipped packs and, over them, ``site``/*.toml in alphabetical order, each with its file's name."""
     packs = []
     for path in sorted(site.glob("*.toml")) if site is not None and site.is_dir() else []:
         try:
             packs.append((str(path), read_pack(path.read_text(encoding="utf-8"), str(path))))
         except (OSError, UnicodeDecodeError) as error:
             raise PolicyError(f"{path}: cannot be read: {error}") from error
-    return merge((*_packs(), *packs)) if packs else shipped()
+    return (*_packs(), *packs)
+
+
+def load_policy(site: Path | None) -> Policy:
+    """The policy of the shipped packs and the site's layers over them."""
+    packs = load_packs(site)
+    return merge(packs) if len(packs) > len(_packs()) else shipped()
 
 
 @cache

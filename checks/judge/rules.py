@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,7 +14,23 @@ PolicyStep = Literal["verify", "burn-in", "person"]
 Remedy = Annotated[str, msgspec.Meta(pattern=r"^(reset-gpu|reboot|run:[A-Za-z0-9][A-Za-z0-9._-]{0,63})$")]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+@cache
+def expression(text: str) -> re.Pattern[str]:
+    """The compiled form of a policy's regular expression: made when its file is read, and never again."""
+    return re.compile(text)
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every entry of a table may say of itself: where its values come from, and why they are what they are."""
+
+    origin: str | None = None
+    reason: str | None = None
+
+
+TOLD = Told.__struct_fields__
+
+
+class Rule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What follows from one code.
 
     ``status``/``blame`` override the code's own. ``prolog`` and ``interval`` are the wanted actions. ``confirm`` is
@@ -39,7 +56,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     shadow: bool | None = None
 
 
-class KernelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KernelRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one kind of line in the kernel's log means; any field may be left out by a layer over another.
 
     ``match`` and ``clear`` are regular expressions with the groups ``target``; ``means`` are our words for people.
@@ -62,14 +79,14 @@ class KernelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         for text in (self.match, self.clear):
             try:
-                re.compile(text or "")
+                expression(text or "")
             except re.error as error:
                 raise ValueError(f"no regular expression: {error}") from error
         if self.blame == "self":
             raise ValueError("blame self is our own trouble, which no line of the kernel tells")
 
 
-class CounterRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CounterRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a counter of an RDMA port has grown too fast: by more than ``limit`` within ``within`` seconds.
 
     ``path``: below the port's folder. ``layer``: the one link layer that is meant, empty for both.
@@ -92,8 +109,46 @@ class CounterRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(f"within {self.within:g}: expected 10 to 86400 s")
 
 
-class Pack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One policy file: a version, defaults per "status.blame", rules per code, and tables of what things mean."""
+class EventRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one number of an NVSwitch (table ``sxid``) or one part of an NVLink5 error (``nvlink5``) means.
+
+    ``code`` is one that the reading check declares; ``status`` and ``blame`` override what it says. ``fatal``: whether
+    it is, whatever the driver says. ``at_least``, ``within``, ``hold`` and ``judge`` as for a line of the kernel.
+    """
+
+    name: str | None = None
+    code: str | None = None
+    status: Status | None = None
+    blame: Literal["node", "fabric", "shared", "config", "job"] | None = None
+    means: str | None = None
+    fatal: bool | None = None
+    at_least: int | None = None
+    within: float | None = None
+    hold: float | None = None
+    judge: str | None = None
+    off: bool | None = None
+
+
+class DcgmRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one error of NVIDIA's DCGM means, by its number, or all of one severity (key ``severity-1`` to ``-6``).
+
+    ``code`` is one that the check dcgm_diag declares; ``status`` and ``blame`` override what it says. ``judge``: the
+    check that looks at the present state. ``off``: the site does not want it.
+    """
+
+    name: str | None = None
+    code: str | None = None
+    status: Literal["warn", "fail", "unknown", "skipped"] | None = None
+    blame: Literal["node", "fabric", "shared", "config", "job"] | None = None
+    judge: str | None = None
+    off: bool | None = None
+
+
+class Pack(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One policy file: a version, defaults per "status.blame", rules per code, and tables of what things mean.
+
+    ``origin`` and ``reason`` of the file hold for each entry that gives none of its own.
+    """
 
     version: str
     defaults: dict[str, Rule] = {}
@@ -101,3 +156,6 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     xid: dict[str, dict[str, str | int | bool]] = {}
     kernel: dict[str, KernelRule] = {}
     counter: dict[str, CounterRule] = {}
+    sxid: dict[str, EventRule] = {}
+    nvlink5: dict[str, EventRule] = {}
+    dcgm: dict[str, DcgmRule] = {}

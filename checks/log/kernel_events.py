@@ -13,6 +13,7 @@ import msgspec
 from checks.declare import Code, check, clean, code
 from checks.host import Host
 from checks.judge.policy import KernelRule, usable
+from checks.judge.rules import expression
 from checks.log.kmsg import KernelLog, Record
 from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log
 from checks.wire import Finding
@@ -266,7 +267,7 @@ def _rules(directory: str) -> dict[str, _Rule]:
     """The table in force, with its expressions ready."""
     return {
         name: _Rule(
-            given, re.compile(given.match), re.compile(given.clear) if given.clear else None,
+            given, expression(given.match), expression(given.clear) if given.clear else None,
             _OURS.get(given.code or "", TROUBLE),
         )
         for name, given in usable(directory).kernel.items()

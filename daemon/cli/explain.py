@@ -50,12 +50,14 @@ def explain(ctx: click.Context, name: str | None, everything: bool, as_json: boo
 
 
 def _code(code: Code, known: dict[str, Check], policy: Policy, as_json: bool) -> None:
+    from checks.judge.rules import TOLD
+
     rule = policy.rule(code.name, code.status, code.blame)
     default = f"defaults.{code.status}.{code.blame}"
     force = {}
     for field in rule.__struct_fields__:
         value = getattr(rule, field)
-        if value is not None:
+        if value is not None and field not in TOLD:
             own = policy.origin.get(f"codes.{code.name}.{field}")
             force[field] = {"value": value, "origin": own or policy.origin.get(f"{default}.{field}", "default")}
     givers = sorted(c.name for c in known.values() if code in c.codes)

@@ -45,6 +45,8 @@ def show(ctx: click.Context, code: str | None, as_json: bool) -> None:
       nodevet policy show
       nodevet policy show gpu_lost
     """
+    from checks.judge.rules import TOLD
+
     found = site_policy(settings(ctx))
     parts = {"defaults": found.defaults, "codes": found.codes}
     rows = [
@@ -52,7 +54,7 @@ def show(ctx: click.Context, code: str | None, as_json: bool) -> None:
         for part, rules in parts.items()
         for key, rule in rules.items()
         for field in rule.__struct_fields__
-        if getattr(rule, field) is not None and code in (None, key)
+        if field not in TOLD and getattr(rule, field) is not None and code in (None, key)
     ]
     if code is not None and not rows:
         raise Refused(_no_rule(code, [*found.codes, *found.defaults]))

@@ -9,6 +9,7 @@ import pytest
 from checks import CODES
 from checks.catalog import load
 from checks.judge.policy import PolicyError, load_policy, merge, read_pack, shipped, unknown_codes
+from checks.judge.rules import expression
 
 BASE = 'version = "1"\n[defaults."fail.node"]\nprolog = "refuse"\nconfirm = 1\n[codes.gpu_lost]\nlease = true\n'
 
@@ -57,6 +58,33 @@ def test_an_unusable_site_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "site.toml").write_bytes(content)
     with pytest.raises(PolicyError, match=r"site\.toml"):
         load_policy(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "low", "high", "expected"),
+    [
+        ("dcgm", "52", 'name = "X"\nstatus = "fail"', 'status = "warn"', {"name": "X", "status": "warn"}),
+        ("sxid", "11004", 'code = "a"\nfatal = true', "fatal = false", {"code": "a", "fatal": False}),
+        ("nvlink5", "145.RLW", 'means = "x"\nhold = 1.0', 'means = "y"', {"means": "y", "hold": 1.0}),
+        ("counter", "c", 'path = "counters/c"\nlimit = 1', "limit = 2", {"path": "counters/c", "limit": 2}),
+    ],
+)
+def test_every_table_is_layered(part: str, key: str, low: str, high: str, expected: dict[str, object]) -> None:
+    packs = [(n, read_pack(f'version = "{n}"\n[{part}."{key}"]\n{t}\n', n)) for n, t in (("low", low), ("high", high))]
+    policy = merge(packs)
+    entry = getattr(policy, part)[key]
+    assert {name: getattr(entry, name) for name in expected} == expected
+    assert {policy.origin[f"{part}.{key}.{name}"] for name in expected} == {"low", "high"} or len(expected) == 1
+
+
+def test_what_an_entry_says_of_itself_is_no_value() -> None:
+    text = 'version = "1"\norigin = "us"\n[codes.gpu_lost]\nlease = true\nreason = "seen here"\n'
+    policy = merge([("site", read_pack(text, "site"))])
+    assert set(policy.origin) == {"codes.gpu_lost.lease"} and policy.codes["gpu_lost"].reason == "seen here"
+
+
+def test_an_expression_is_compiled_once() -> None:
+    assert expression("a(b)?") is expression("a(b)?")
 
 
 def test_a_missing_site_folder_leaves_the_shipped_policy(tmp_path: Path) -> None:
