@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from checks import Host
+from checks.gpu.device import Question
 from checks.gpu.values import Ecc, Fabric, Fault, Gpu, NvmlError, Remap, Temperature
 from checks.wire import JobAttempt
 
@@ -76,6 +77,8 @@ class FakeGpu:
     temperature: Temperature | NvmlError = COOL
     persistence: bool | NvmlError = True
     mig: bool | NvmlError = False
+    told: dict[object, object] = field(default_factory=dict)
+    """Answers by question (a function of a Device); what is not here is not supported."""
 
 
 class FakeNvml:
@@ -121,6 +124,9 @@ class FakeNvml:
 
     def mig(self, gpu: Gpu) -> bool:
         return _answer(self._of(gpu).mig)
+
+    def read(self, question: Question[T], gpu: Gpu) -> T:
+        return _answer(cast("T | NvmlError", self._of(gpu).told.get(question, NvmlError(Fault.NOT_SUPPORTED))))
 
     def close(self) -> None:
         return None

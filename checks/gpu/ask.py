@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from checks.declare import Skip, code
+from checks.gpu.device import Question
 from checks.gpu.nvml import Nvml
 from checks.gpu.pci import has_nvidia
 from checks.gpu.values import Fault, Gpu, NvmlError
@@ -41,10 +42,19 @@ def answering(nvml: Nvml) -> list[Gpu]:
 
 def ask(question: Callable[[Gpu], T], gpu: Gpu, trouble: list[Finding]) -> T | None:
     """The answer of one GPU; None where it is not supported or failed, a failure is added to ``trouble``."""
+    return _told(lambda: question(gpu), getattr(question, "__name__", "question"), gpu, trouble)
+
+
+def read(nvml: Nvml, question: Question[T], gpu: Gpu, trouble: list[Finding]) -> T | None:
+    """The same for a question that stands beside its check."""
+    return _told(lambda: nvml.read(question, gpu), getattr(question, "__name__", "question"), gpu, trouble)
+
+
+def _told(answer: Callable[[], T], name: str, gpu: Gpu, trouble: list[Finding]) -> T | None:
     try:
-        return question(gpu)
+        return answer()
     except NvmlError as error:
         if error.fault is not Fault.NOT_SUPPORTED:
-            name = getattr(question, "__name__", "question").replace("_", " ")
-            trouble.append(GPU_UNANSWERED(gpu.target, question=name, error=str(error), uuid=gpu.uuid))
+            spoken = name.strip("_").replace("_", " ")
+            trouble.append(GPU_UNANSWERED(gpu.target, question=spoken, error=str(error), uuid=gpu.uuid))
         return None

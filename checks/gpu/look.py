@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from checks.gpu.device import Question
 from checks.gpu.nvml import Nvml
 from checks.gpu.values import Ecc, Fabric, Gpu, Remap, Temperature
 
@@ -16,7 +17,7 @@ class OneLook:
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
-        self._told: dict[tuple[str, int], object] = {}
+        self._told: dict[tuple[object, int], object] = {}
 
     def driver(self) -> str:
         return self._nvml.driver()
@@ -55,6 +56,12 @@ class OneLook:
 
     def mig(self, gpu: Gpu) -> bool:
         return self._nvml.mig(gpu)
+
+    def read(self, question: Question[T], gpu: Gpu) -> T:
+        key = (question, gpu.index)
+        if key not in self._told:
+            self._told[key] = self._nvml.read(question, gpu)
+        return cast("T", self._told[key])
 
     def close(self) -> None:
         self._told.clear()

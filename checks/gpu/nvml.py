@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from checks.gpu.device import Device, Question, answers
 from checks.gpu.values import Ecc, Fabric, Fault, Gpu, NvmlError, Remap, Temperature, normal_bdf
 
 if TYPE_CHECKING:
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
 
 _SLOWDOWN = 1
 _LINKS = 18
+T = TypeVar("T")
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
 
 class Nvml(Protocol):
-    """Questions to the driver; each may raise NvmlError and each may hang, so ask inside a lane only."""
+    """Questions to the driver; each may raise NvmlError and each may hang, so ask inside a lane only.
+
+    ``read`` asks any other question of one GPU: a function of its Device that stands beside the check that needs it.
+    """
 
     def driver(self) -> str: ...
     def gpus(self) -> tuple[Gpu, ...]: ...
@@ -32,6 +37,7 @@ class Nvml(Protocol):
     def temperature(self, gpu: Gpu) -> Temperature: ...
     def persistence(self, gpu: Gpu) -> bool: ...
     def mig(self, gpu: Gpu) -> bool: ...
+    def read(self, question: Question[T], gpu: Gpu) -> T: ...
     def close(self) -> None: ...
 
 
@@ -82,19 +88,6 @@ def empty_library(host: Host, names: Sequence[str]) -> str:
     return ""
 
 
-@contextmanager
-def _answers() -> Iterator[None]:
-    """Turn whatever pynvml raises into NvmlError."""
-    import pynvml
-
-    try:
-        yield
-    except pynvml.NVMLError as error:
-        raise NvmlError(Fault.of(int(getattr(error, "value", 998))), str(error)) from error
-    except (UnicodeDecodeError, ValueError, TypeError) as error:
-        raise NvmlError(Fault.OTHER, f"garbled answer: {error}") from error
-
-
 class _PyNvml:
     """NVML through nvidia-ml-py, initialised once and kept open by its process."""
 
@@ -104,17 +97,17 @@ class _PyNvml:
         self._lib: Any = pynvml
         self._handles: dict[int, Any] = {}
         self._known: dict[int, Gpu] = {}
-        with _answers():
+        with answers():
             self._lib.nvmlInit()
 
     def close(self) -> None:
         """Let go of the driver, so that an administrator can reset a GPU."""
         self._handles.clear()
-        with _answers():
+        with answers():
             self._lib.nvmlShutdown()
 
     def driver(self) -> str:
-        with _answers():
+        with answers():
             return str(self._lib.nvmlSystemGetDriverVersion())
 
     def gpus(self) -> tuple[Gpu, ...]:
@@ -122,7 +115,7 @@ class _PyNvml:
 
         What never changes of a GPU is asked once; handle and UUID prove each time that it is still that one.
         """
-        with _answers():
+        with answers():
             count = int(self._lib.nvmlDeviceGetCount())
         return tuple(self._gpu(index) for index in range(count))
 
@@ -130,7 +123,7 @@ class _PyNvml:
         self._handles.pop(index, None)
         faults: list[Fault] = []
         try:
-            with _answers():
+            with answers():
                 handle = self._lib.nvmlDeviceGetHandleByIndex(index)
         except NvmlError as error:
             return Gpu(index, fault=error.fault)
@@ -138,7 +131,7 @@ class _PyNvml:
 
         def ask(question: Callable[[Any], Any]) -> Any:
             try:
-                with _answers():
+                with answers():
                     return question(handle)
             except NvmlError as error:
                 if error.fault is not Fault.NOT_SUPPORTED:
@@ -165,18 +158,18 @@ class _PyNvml:
 
     def recovery_action(self, gpu: Gpu) -> int:
         """NVIDIA's recovery action: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset."""
-        with _answers():
-            fields = [self._lib.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
-            value = self._lib.nvmlDeviceGetFieldValues(self._handle(gpu), fields)[0]
-        if value.nvmlReturn != 0:
-            # A driver that does not know the field says "invalid argument".
-            raise NvmlError(Fault.NOT_SUPPORTED if value.nvmlReturn == 2 else Fault.of(int(value.nvmlReturn)))
-        return int(value.value.uiVal)
+        (action,) = Device(self._lib, self._handle(gpu)).fields("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")
+        if action is None:
+            raise NvmlError(Fault.NOT_SUPPORTED)
+        return action
+
+    def read(self, question: Question[T], gpu: Gpu) -> T:
+        return question(Device(self._lib, self._handle(gpu)))
 
     def ecc(self, gpu: Gpu) -> Ecc:
         """Uncorrected errors; the SRAM threshold only where the driver gives it."""
         lib, handle = self._lib, self._handle(gpu)
-        with _answers():
+        with answers():
             volatile = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 0))
             aggregate = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 1))
         return Ecc(volatile, aggregate, self._sram(handle))
@@ -186,7 +179,7 @@ class _PyNvml:
             return None
         status = self._lib.c_nvmlEccSramErrorStatus_v1_t()
         try:
-            with _answers():
+            with answers():
                 self._lib.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
         except NvmlError as error:
             if error.fault is Fault.NOT_SUPPORTED:
@@ -195,13 +188,13 @@ class _PyNvml:
         return bool(status.bThresholdExceeded)
 
     def remap(self, gpu: Gpu) -> Remap:
-        with _answers():
+        with answers():
             correctable, uncorrectable, pending, failed = self._lib.nvmlDeviceGetRemappedRows(self._handle(gpu))
         return Remap(int(correctable), int(uncorrectable), bool(pending), bool(failed))
 
     def processes(self, gpu: Gpu) -> tuple[int, ...]:
         """Process ids with a compute context on the GPU."""
-        with _answers():
+        with answers():
             return tuple(int(p.pid) for p in self._lib.nvmlDeviceGetComputeRunningProcesses(self._handle(gpu)))
 
     def links(self, gpu: Gpu) -> dict[int, bool]:
@@ -209,7 +202,7 @@ class _PyNvml:
         handle, states = self._handle(gpu), {}
         for link in range(_LINKS):
             try:
-                with _answers():
+                with answers():
                     states[link] = bool(self._lib.nvmlDeviceGetNvLinkState(handle, link))
             except NvmlError as error:
                 if error.fault is not Fault.NOT_SUPPORTED and not _no_such_link(error):
@@ -220,23 +213,23 @@ class _PyNvml:
         if not hasattr(self._lib, "nvmlDeviceGetGpuFabricInfoV"):
             raise NvmlError(Fault.NOT_SUPPORTED)
         info = self._lib.c_nvmlGpuFabricInfo_v2_t()
-        with _answers():
+        with answers():
             self._lib.nvmlDeviceGetGpuFabricInfoV(self._handle(gpu), ctypes.byref(info))
         return Fabric(info.state, info.status, info.cliqueId, bytes(info.clusterUuid).hex(), info.healthMask)
 
     def temperature(self, gpu: Gpu) -> Temperature:
         handle = self._handle(gpu)
-        with _answers():
+        with answers():
             now = int(self._lib.nvmlDeviceGetTemperature(handle, 0))
             return Temperature(now, int(self._lib.nvmlDeviceGetTemperatureThreshold(handle, _SLOWDOWN)))
 
     def persistence(self, gpu: Gpu) -> bool:
-        with _answers():
+        with answers():
             return bool(self._lib.nvmlDeviceGetPersistenceMode(self._handle(gpu)))
 
     def mig(self, gpu: Gpu) -> bool:
         try:
-            with _answers():
+            with answers():
                 return bool(self._lib.nvmlDeviceGetMigMode(self._handle(gpu))[0])
         except NvmlError as error:
             if error.fault is Fault.NOT_SUPPORTED:

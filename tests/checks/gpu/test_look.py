@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
 from checks import Host
+from checks.gpu.device import Device, Question
 from checks.gpu.values import Fault, Gpu, NvmlError, Remap
 from tests.fakes import FakeNvml, h100s
+
+T = TypeVar("T")
+
+
+def watts(device: Device) -> int:
+    """A question that stands beside a check."""
+    raise NotImplementedError
 
 
 class Counting(FakeNvml):
@@ -21,6 +31,10 @@ class Counting(FakeNvml):
     def remap(self, gpu: Gpu) -> Remap:
         self.asked += 1
         return super().remap(gpu)
+
+    def read(self, question: Question[T], gpu: Gpu) -> T:
+        self.asked += 1
+        return super().read(question, gpu)
 
 
 def asked(host: Host) -> int:
@@ -63,3 +77,17 @@ def test_an_error_is_asked_again() -> None:
     for _ in range(2):
         assert nvml.gpus()[3].fault is Fault.GPU_IS_LOST
     assert host._nvml.asked == 4
+
+
+def test_a_question_beside_its_check_is_asked_once_too() -> None:
+    host = node()
+    host.look = 1
+    sick, well = h100s()[3].gpu, h100s()[4].gpu
+    assert isinstance(host._nvml, Counting)
+    host._nvml[3].told = {watts: 68}
+    nvml = host.nvml()
+    assert [nvml.read(watts, sick) for _ in range(3)] == [68, 68, 68]
+    for _ in range(2):
+        with pytest.raises(NvmlError):
+            nvml.read(watts, well)
+    assert host._nvml.asked == 3
