@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.gpu.nvml import LIBRARIES, empty_library
+from checks.gpu.driver_files import module_version
+from checks.gpu.libraries import LIBRARIES, NEEDED, broken_library, missing_library
 from checks.gpu.pci import has_nvidia, pci_gpus
 from checks.gpu.values import Fault, NvmlError
 from checks.host import Host
@@ -53,8 +54,14 @@ VERSION = code(
     explain="The node runs another driver than its profile says. Do: bring it to the fleet's version when idle.",
 )
 
-NEEDED = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")
-"""Libraries that programs load beside the one we ask; an interrupted installation leaves them with 0 bytes."""
+NO_LIBRARY = code(
+    "gpu_driver_library_missing",
+    "warn",
+    "config",
+    "driver library {library} is installed nowhere, NVML's is",
+    explain="A part of the driver's packages is missing: nvidia-smi works and programs find no CUDA. "
+    "Confirm: `ldconfig -p | grep libcuda`. Do: install the driver's compute libraries of the same version.",
+)
 
 
 @check(
@@ -62,7 +69,7 @@ NEEDED = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")
     interval=60,
     timeout=5.0,
     required=True,
-    codes=(MISMATCH, NOT_LOADED, LIBRARY, UNANSWERED, NO_PERMISSION, VERSION),
+    codes=(MISMATCH, NOT_LOADED, LIBRARY, UNANSWERED, NO_PERMISSION, VERSION, NO_LIBRARY),
 )
 def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[Finding]:
     """Driver and library open together; ``expected`` GPUs make a missing driver a fault, 0 leaves it alone.
@@ -78,21 +85,23 @@ def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[
     except NvmlError as error:
         yield _judge(host, error, expected)
         return
-    empty = empty_library(host, NEEDED)
-    if empty:
-        yield LIBRARY("node", error=empty)
+    broken = broken_library(host, NEEDED)
+    if broken:
+        yield LIBRARY("node", error=broken)
         return
-    module = _module(host)
+    module = module_version(host)
     library = next((v for v in (driver, _installed(host, module)) if module and v and v != module), "")
     if library:
         yield MISMATCH("node", module=module, library=library)
     elif version and driver != version:
         yield VERSION("node", driver=driver, version=version)
+    if missing := missing_library(host, NEEDED):
+        yield NO_LIBRARY("node", library=missing)
 
 
 def _judge(host: Host, error: NvmlError, expected: int) -> Finding:
     """What an NVML that does not open means; without a loaded module and an expectation it means nothing."""
-    module = _module(host)
+    module = module_version(host)
     fault = error.fault
     if fault is Fault.DRIVER_MISMATCH:
         return MISMATCH("node", module=module or "unknown", library=_installed(host, module) or "unknown")
@@ -111,16 +120,6 @@ def _held(host: Host) -> str:
     """Which other drivers hold the GPUs."""
     others = Counter(d.driver for d in pci_gpus(host) if not d.ours)
     return "".join(f", {count} bound to {name}" for name, count in sorted(others.items()))
-
-
-def _module(host: Host) -> str:
-    """Version of the loaded kernel module, empty when there is none: the word after "Kernel Module"."""
-    try:
-        first = host.read("/proc/driver/nvidia/version").splitlines()[0]
-    except (OSError, IndexError):
-        return ""
-    words = first.split()
-    return next((w for w in words if w[0].isdecimal() and "." in w), "")
 
 
 def _loaded(host: Host) -> bool:
