@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
 from checks.gpu.driver_files import module_version
-from checks.gpu.libraries import LIBRARIES, NEEDED, broken_library, missing_library
+from checks.gpu.libraries import CUDA, LIBRARIES, NEEDED, broken_library, missing_library
 from checks.gpu.pci import has_nvidia, pci_gpus
 from checks.gpu.values import Fault, NvmlError
 from checks.host import Host
@@ -95,7 +95,7 @@ def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[
         yield MISMATCH("node", module=module, library=library)
     elif version and driver != version:
         yield VERSION("node", driver=driver, version=version)
-    if missing := missing_library(host, NEEDED):
+    if missing := missing_library(host, (CUDA,)):
         yield NO_LIBRARY("node", library=missing)
 
 

@@ -32,7 +32,7 @@ def missing_library(host: Host, names: Sequence[str]) -> str:
 
     A place that only the loader's cache knows counts; where NVML itself lies elsewhere nothing is said.
     """
-    if not any(not trouble for _, trouble in _seen(host, NVML)):
+    if not any(not trouble and _whole(host, path) for path, trouble in _seen(host, NVML)):
         return ""
     lacking = [name for name in names if not dict(_seen(host, name))]
     if not lacking:
@@ -42,6 +42,11 @@ def missing_library(host: Host, names: Sequence[str]) -> str:
     except OSError:
         cache = b""
     return next((name for name in lacking if name.encode() not in cache), "")
+
+
+def _whole(host: Host, path: str) -> bool:
+    """Whether it is a library and no mere mark for one, as captured trees have."""
+    return host.path(path).stat().st_size > _HEADER.size
 
 
 def _seen(host: Host, name: str) -> Iterator[tuple[str, str]]:
@@ -64,11 +69,14 @@ def trouble_of(path: Path) -> str:
         size = file.seek(0, 2)
     if not size:
         return "has 0 bytes"
-    if header[:4] != b"\x7fELF" or len(header) < _HEADER.size:
+    if header[:4] != b"\x7fELF":
         return "is no library"
+    if len(header) < _HEADER.size:
+        return ""  # a mere mark in a captured tree, which keeps no libraries
     fields = _HEADER.unpack(header)
     wide, little = fields[1] == 2, fields[2] == 1
     # Section headers stand at a library's end; those of 32 bits are laid out otherwise and belong to nobody here.
-    if wide and little and (end := int(fields[11]) + int(fields[16]) * int(fields[17])) > size:
+    end = int(fields[11]) + int(fields[16]) * int(fields[17]) if fields[11] else 0
+    if wide and little and end > size:
         return f"is cut off: {size} of {end} bytes"
     return ""

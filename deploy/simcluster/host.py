@@ -17,7 +17,7 @@ from deploy.simcluster.record import ActiveFault, Boot, Record
 from deploy.simcluster.tree import PROFILES, Content, Identity, baseline, proc, put, write_tree
 from deploy.simcluster.tree import commands as recordings
 from deploy.simcluster.tree.board import UPTIME
-from deploy.simcluster.tree.files import boot_messages
+from deploy.simcluster.tree.files import boot_messages, device_files
 
 
 class UnknownFault(ValueError):
@@ -175,6 +175,7 @@ class SimHost:
                 gone.unlink(missing_ok=True)
                 with suppress(OSError):  # others are still in it
                     gone.parent.rmdir()
+        device_files(self.sysroot, self.board)
         pairs = self._nvml_of_healthy()
         for one in after:
             for key, value in self._effects(one).nvml.items():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from deploy.simcluster.tree import commands, pci, proc, rdma
 from deploy.simcluster.tree.board import DRIVER, Board, Identity
+from deploy.simcluster.tree.proc import NVIDIA_MAJORS
 
 Content = str | bytes
-NVIDIA_MAJOR = 195
 LABEL = "etc/nodevet-simulated"
 
 
@@ -71,20 +71,22 @@ def write_tree(root: Path, board: Board, identity: Identity) -> None:
         link = root / path
         if not link.is_symlink():
             link.symlink_to(to)
-    _devices(root, board)
+    device_files(root, board)
     boot_messages(root, board)
 
 
-def _devices(root: Path, board: Board) -> None:
-    names = {f"nvidia{minor}": minor for minor in board.minors}
-    names |= {"nvidiactl": 255, "nvidia-uvm": 0}
-    for name, minor in names.items():
+def device_files(root: Path, board: Board) -> None:
+    """Make the device files that are missing."""
+    names = {f"nvidia{minor}": (NVIDIA_MAJORS["nvidia"], minor) for minor in board.minors}
+    names["nvidiactl"] = NVIDIA_MAJORS["nvidiactl"], 255
+    names["nvidia-uvm"], names["nvidia-uvm-tools"] = ((NVIDIA_MAJORS["nvidia-uvm"], minor) for minor in (0, 1))
+    for name, (major, minor) in names.items():
         device = root / "dev" / name
         if device.exists():
             continue
         if may_make_devices():
             # The right numbers lead nowhere: no driver on this machine answers to them.
-            os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(NVIDIA_MAJOR, minor))
+            os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
             device.chmod(0o666)
         else:
             device.touch(mode=0o666)
@@ -93,9 +95,9 @@ def _devices(root: Path, board: Board) -> None:
 
 
 def may_make_devices() -> bool:
-    """Whether device files with NVIDIA's major number can be made and would reach no real GPU."""
+    """Whether device files with NVIDIA's major numbers can be made and would reach no real device."""
     drivers = Path("/proc/devices").read_text().split()
-    return os.geteuid() == 0 and str(NVIDIA_MAJOR) not in drivers
+    return os.geteuid() == 0 and not {str(major) for major in NVIDIA_MAJORS.values()} & set(drivers)
 
 
 def boot_messages(root: Path, board: Board) -> None:

@@ -17,6 +17,7 @@ MOUNTS = (
     (40, 22, "0:45", "/home", "rw,relatime,vers=4.2,hard", "nfs4", "storage:/home"),
     (41, 22, "0:46", "/scratch", "rw,relatime,flock", "lustre", "10.0.0.1@o2ib:/scratch"),
 )
+NVIDIA_MAJORS = {"nvidia": 195, "nvidia-modeset": 195, "nvidiactl": 195, "nvidia-uvm": 508, "nvidia-caps": 509}
 MODULES = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_peermem", "mlx5_core", "mlx5_ib", "ib_core", "lustre")
 
 
@@ -25,6 +26,7 @@ def files(board: Board, identity: Identity) -> dict[str, str | bytes]:
     return {
         **mounts(()),
         "proc/1/comm": "systemd\n",
+        "proc/devices": _devices(),
         "proc/meminfo": meminfo(board.memory_kib),
         "proc/uptime": f"{UPTIME}.00 {UPTIME * board.cpus}.00\n",
         "proc/loadavg": "0.12 0.20 0.18 1/2310 4242\n",
@@ -32,7 +34,7 @@ def files(board: Board, identity: Identity) -> dict[str, str | bytes]:
         "proc/cpuinfo": _cpuinfo(board),
         "proc/version": "Linux version 6.8.0-simulated (nodevet simulation) #1 SMP\n",
         "proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/sda2 ro\n",
-        "proc/modules": "".join(f"{name} 16384 1 - Live 0x0000000000000000\n" for name in MODULES),
+        **modules(set()),
         "proc/sys/kernel/random/boot_id": f"{identity.boot_id}\n",
         "proc/sys/kernel/hostname": f"{identity.name}\n",
         "proc/sys/kernel/osrelease": "6.8.0-simulated\n",
@@ -107,16 +109,31 @@ def _cpuinfo(board: Board) -> str:
     )
 
 
-def kernel_module(version: str) -> str:
-    """Return /proc/driver/nvidia/version for a loaded kernel module of ``version``."""
+def modules(without: set[str]) -> dict[str, str | bytes]:
+    """Return the list of loaded kernel modules, all but some."""
+    loaded = (name for name in MODULES if name not in without)
+    return {"proc/modules": "".join(f"{name} 16384 1 - Live 0x0000000000000000\n" for name in loaded)}
+
+
+def kernel_module(version: str, *, open_: bool = True) -> str:
+    """Return /proc/driver/nvidia/version for a loaded kernel module of ``version``, of the open kind or not."""
+    kind = "UNIX Open Kernel Module for x86_64" if open_ else "UNIX x86_64 Kernel Module"
     return (
-        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (simulated)\n"
+        f"NVRM version: NVIDIA {kind}  {version}  Release Build  (simulated)\n"
         "GCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04)\n"
     )
 
 
+def _devices() -> str:
+    lines = [f"{major:3d} {name}\n" for name, major in {"mem": 1, **NVIDIA_MAJORS}.items()]
+    return "".join(["Character devices:\n", *lines, "\nBlock devices:\n", "259 blkext\n"])
+
+
 def _driver(board: Board, identity: Identity) -> dict[str, str | bytes]:
-    tree: dict[str, str | bytes] = {"proc/driver/nvidia/version": kernel_module(DRIVER)}
+    tree: dict[str, str | bytes] = {
+        "proc/driver/nvidia/version": kernel_module(DRIVER),
+        "proc/driver/nvidia/params": "ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n",
+    }
     for gpu, bus in enumerate(board.gpus):
         about = {
             "Model": "NVIDIA H100 80GB HBM3",
