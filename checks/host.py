@@ -32,9 +32,9 @@ class NotRecorded(OSError):
 class Host:
     """One node seen through redirectable roots; ``root`` other than / is a captured or simulated tree.
 
-    ``captured``: the kernel log is one that somebody kept. ``job`` is the attempt a hook speaks of, ``facts`` what the
-    agent remembers of this node between rounds. ``look`` numbers what is asked without a pause in between: within one,
-    devices are asked nothing twice; 0 = always anew.
+    ``captured``: the kernel log is one that somebody kept. ``job`` is the attempt a hook speaks of, ``memory`` what a
+    check asked to have kept, also by an earlier agent, and ``keeps`` what it asks now. ``look`` numbers what is asked
+    without a pause in between: within one, devices are asked nothing twice; 0 = always anew.
     """
 
     root: Path = Path("/")
@@ -46,6 +46,7 @@ class Host:
     captured: bool = False
     clock: Callable[[], float] = time.monotonic
     look: int = 0
+    keeps: dict[str, object] = field(default_factory=dict, repr=False)
     _nvml: Nvml | None = field(default=None, repr=False)
     _seen: tuple[int, Nvml] | None = field(default=None, repr=False)
 
@@ -96,6 +97,10 @@ class Host:
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """What a check keeps in this process between rounds, made on first use; gone when its lane ends."""
         return _KEPT.setdefault((self.root, name), make())  # type: ignore[return-value]
+
+    def keep(self, name: str, value: object) -> None:
+        """Have the agent remember plain data for this check, small, over its own restarts; given back in ``memory``."""
+        self.keeps[name] = value
 
     def boot_id(self) -> str:
         """Kernel's random id of this boot, empty when it cannot be read."""

@@ -89,22 +89,24 @@ class KernelRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CounterRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a counter of an RDMA port has grown too fast: by more than ``limit`` within ``within`` seconds.
 
-    ``path``: below the port's folder. ``layer``: the one link layer that is meant, empty for both.
-    ``means``: our words. ``off``: the site does not want it.
+    ``path``: below the port's folder, or ``statistics/`` of an Ethernet interface. ``layer``: the one link layer that
+    is meant, empty for both. ``end``: where it stops counting. ``means``: our words. ``off``: the site does not want
+    it.
     """
 
     path: str | None = None
     limit: int | None = None
     within: float | None = None
+    end: int | None = None
     means: str | None = None
     layer: Literal["", "InfiniBand", "Ethernet"] | None = None
     status: Literal["warn", "fail"] | None = None
-    blame: Literal["node", "fabric", "job"] | None = None
+    blame: Literal["node", "fabric", "job", "config"] | None = None
     off: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.path is not None and not re.fullmatch(r"(?:hw_)?counters/\w{1,64}", self.path):
-            raise ValueError(f"path {self.path!r}: expected counters/NAME or hw_counters/NAME")
+        if self.path is not None and not re.fullmatch(r"(?:(?:hw_)?counters|statistics)/\w{1,64}", self.path):
+            raise ValueError(f"path {self.path!r}: expected counters/NAME, hw_counters/NAME or statistics/NAME")
         if self.within is not None and not 10 <= self.within <= 86400:
             raise ValueError(f"within {self.within:g}: expected 10 to 86400 s")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+import errno
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache
 
 import msgspec
 
 from checks.declare import Skip, check, code, ok
+from checks.growth import Grown, counters
 from checks.host import Host
 from checks.judge.policy import CounterRule, usable
 from checks.net.ports import Port, ports
@@ -19,7 +19,7 @@ GROWS = code(
     "rdma_errors",
     "warn",
     "fabric",
-    "{means} ({growth} within {seconds:.0f} s, limit {limit})",
+    "{means} ({growth} within {seconds:.0f} s, limit {limit} in {within:.0f} s)",
     explain="Collectives slow down or stall. Confirm: `grep . /sys/class/infiniband/<adapter>/ports/*/*counters/*` "
     "twice, `mlxlink -d <adapter> -c`, the counters of the switch's port. Do: clean or replace cable and transceiver; "
     "which end is bad a counter does not say.",
@@ -31,26 +31,11 @@ FULL = code(
     "counter {counter} stands at its end ({value}) and counts no more",
     explain="New errors will not be seen. Confirm: `perfquery -x`. Do: clear it, `perfquery -R`.",
 )
-# A classic InfiniBand counter stops at its end instead of beginning anew (IBTA specification, PortCounters).
-ENDS = (0xFFFF, 0xFFFFFFFF)
-KEPT = 512
-
-
-@dataclass(slots=True)
-class _Series:
-    """What one counter was at each look, the times by our clock."""
-
-    seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
-
-    def growth(self, now: float, value: int, within: float) -> tuple[int, float]:
-        """How much it grew within that time and how long that was; one that went back began anew."""
-        if self.seen and value < self.seen[-1][1]:
-            self.seen.clear()
-            self.seen.append((now, 0))
-        while len(self.seen) > 1 and now - self.seen[1][0] >= within:
-            self.seen.popleft()
-        self.seen.append((now, value))
-        return value - self.seen[0][1], now - self.seen[0][0]
+# A classic InfiniBand counter stops at its end instead of beginning anew (IBTA specification, PortCounters); those of
+# the hardware below hw_counters begin anew. Where a rule names no end it is that of 32 bits.
+END = 0xFFFFFFFF
+WRAPPING = "hw_counters/"
+REFUSED = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
 @check(lane="rdma", interval=60, timeout=3.0, codes=(GROWS, FULL))
@@ -59,27 +44,29 @@ def ib_counters(
 ) -> Iterator[Finding]:
     """Growth of each counter in the policy's table ``counter`` on each port that is up; what stood before is history.
 
-    Left out are ``ignore`` (adapters or ports), virtual functions, what manages an NVSwitch, and the adapter of the
-    default route unless it is InfiniBand. A counter that a device does not have is none. Confirm by hand:
-    ``grep . /sys/class/infiniband/*/ports/*/counters/*``.
+    What came while the agent was being restarted counts, too. Left out are ``ignore`` (adapters or ports), virtual
+    functions, software adapters, what manages an NVSwitch, and the adapter of the default route unless it is
+    InfiniBand. A counter that a device does not have is none, and one that it refuses to tell is not asked for again.
+    Confirm by hand: ``grep . /sys/class/infiniband/*/ports/*/*counters/*``.
     """
     seen = [p for p in ports(host) if not p.error and _counts(p, ignore)]
     if not seen:
         raise Skip("no RDMA port to be watched")
-    series = host.kept("ib_counters", dict[tuple[str, str], _Series])
-    now, read = host.clock(), 0
+    watched, now, read = counters(host, "ib_counters"), host.clock(), 0
     for port in seen:
         for name, rule in _rules(policy_dir).items():
             value = _value(host, port, rule) if rule.layer in ("", None, port.layer) else None
             if value is None:
                 continue
             read += 1
-            within = rule.within or 3600.0
-            growth, seconds = series.setdefault((port.name, name), _Series()).growth(now, value, within)
-            if value in ENDS and growth == 0:
-                yield FULL(port.name, counter=(rule.path or "").rpartition("/")[2], value=value)
-            elif growth > (rule.limit or 0):
-                yield _found(port, name, rule, growth, seconds)
+            within, path = rule.within or 3600.0, rule.path or ""
+            wraps = path.startswith(WRAPPING)
+            grown = watched.of(f"{port.name} {name}").over(now, value, within, wraps=wraps)
+            if grown.beyond(rule.limit or 0, within):
+                yield _found(port, name, rule, grown)
+            elif not wraps and grown.count == 0 and value in (rule.end or END, END):
+                yield FULL(port.name, counter=path.rpartition("/")[2], value=value)
+    host.keep("counters", watched.plain())
     yield ok("node", f"{read} counters on {len(seen)} ports", ports=len(seen), counters=read)
 
 
@@ -90,23 +77,39 @@ def _counts(port: Port, ignore: tuple[str, ...]) -> bool:
 
 
 def _value(host: Host, port: Port, rule: CounterRule) -> int | None:
-    """The counter, or None where the device has none of this name or will not say."""
+    """The counter, or None where the device has none of this name or will not say.
+
+    Some functions refuse, and their firmware complains in the kernel's log at each try (E75), so there is one only.
+    """
     adapter, _, number = port.name.partition("/")
-    try:
-        text = host.read(f"/sys/class/infiniband/{adapter}/ports/{number}/{rule.path}").strip()
-    except OSError:
+    folder = f"/sys/class/infiniband/{adapter}/ports/{number}/{(rule.path or '').partition('/')[0]}"
+    refused = host.kept("ib_counters refused", set[str])
+    if folder in refused:
         return None
-    return int(text) if text.isdecimal() else None
+    try:
+        text = host.read(f"{folder}/{(rule.path or '').partition('/')[2]}").strip()
+    except OSError as error:
+        if error.errno in REFUSED:
+            refused.add(folder)
+        return None
+    return int(text) if text.isdecimal() and text.isascii() else None
 
 
-def _found(port: Port, name: str, rule: CounterRule, growth: int, seconds: float) -> Finding:
+def _found(port: Port, name: str, rule: CounterRule, grown: Grown) -> Finding:
     found = GROWS(
-        port.name, means=rule.means or name, growth=growth, seconds=seconds, limit=rule.limit or 0, counter=name
+        port.name,
+        means=rule.means or name,
+        growth=grown.count,
+        seconds=grown.seconds,
+        limit=rule.limit or 0,
+        within=rule.within or 3600.0,
+        counter=name,
     )
     return msgspec.structs.replace(found, status=rule.status or found.status, blame=rule.blame or found.blame)
 
 
 @cache
 def _rules(directory: str) -> dict[str, CounterRule]:
-    """The table in force, without what is switched off."""
-    return {name: rule for name, rule in usable(directory).counter.items() if rule.path and not rule.off}
+    """The table in force, without what is switched off and what belongs to an Ethernet interface."""
+    table = usable(directory).counter.items()
+    return {n: rule for n, rule in table if rule.path and "counters/" in rule.path and not rule.off}

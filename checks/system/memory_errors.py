@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from checks.declare import Skip, check, code, ok
+from checks.growth import counters
 from checks.host import Host
 from checks.wire import Finding
 
@@ -28,28 +27,21 @@ MANY = code(
     "Do: plan a replacement of the module.",
 )
 HOUR = 3600.0
-KEPT = 512
-
-
-@dataclass(slots=True)
-class _Counts:
-    """What a controller's counter of corrected errors was, and when."""
-
-    seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
 
 
 @check(lane="system", interval=120, timeout=2.0, codes=(UNCORRECTED, MANY))
 def memory_errors(host: Host, *, corrected_per_hour: int = 100) -> Iterator[Finding]:
     """EDAC's counters of each memory controller, as the kernel keeps them since it loaded their driver.
 
-    Corrected errors are judged by what came within the last hour, and a counter that went back began anew. The limit
+    Corrected errors are judged by what came within the last hour, and a counter that went back was cleared and
+    counts from zero; an agent that starts anew goes on where the former one was. The limit
     is ours: published ones range from 10 a day to thousands, and a bad module gives thousands an hour.
     Confirm by hand: ``ras-mc-ctl --error-count``.
     """
     controllers = [p for p in host.glob(f"{CONTROLLERS}/mc*") if p.name[2:].isdecimal()]
     if not controllers:
         raise Skip("no memory controller is watched by EDAC")
-    now = host.clock()
+    now, watched = host.clock(), counters(host, "memory_errors")
     silent: Exception | None = None
     for path in controllers:
         target = path.name.upper()
@@ -58,22 +50,15 @@ def memory_errors(host: Host, *, corrected_per_hour: int = 100) -> Iterator[Find
         except (OSError, ValueError) as error:
             silent = error
             continue
-        grown = _within(host.kept(f"memory_errors {path}", _Counts), now, corrected)
+        grown = watched.of(target).over(now, corrected, HOUR)
         if lost:
             yield UNCORRECTED(target, errors=lost, limit=0)
-        if grown > corrected_per_hour:
-            yield MANY(target, errors=grown, hours=1, limit=corrected_per_hour)
+        if grown.beyond(corrected_per_hour, HOUR):
+            yield MANY(
+                target, errors=grown.count, hours=max(1, round(grown.seconds / HOUR, 1)), limit=corrected_per_hour
+            )
         elif corrected and not lost:
             yield ok(target, f"{corrected} corrected errors since boot", corrected=corrected)
+    host.keep("counters", watched.plain())
     if silent is not None:
         raise silent
-
-
-def _within(counts: _Counts, now: float, value: int) -> int:
-    """How much a counter grew within the last hour."""
-    if counts.seen and value < counts.seen[-1][1]:
-        counts.seen.clear()
-    while len(counts.seen) > 1 and now - counts.seen[1][0] >= HOUR:
-        counts.seen.popleft()
-    counts.seen.append((now, value))
-    return value - counts.seen[0][1]

@@ -64,7 +64,7 @@ class Agent:
         settings = config.agent
         self.identity = Identity(settings.cluster or "", settings.node or "")
         self.nursery = nursery
-        self.pool = LanePool(zygote, state_dir=Path(settings.state))
+        self.pool = LanePool(zygote, state_dir=Path(settings.state), remembers=True)
         self.findings = Findings()
         self.outbox = Outbox(nursery, Path(settings.state) / "outbox", self.identity.incarnation)
         self.judge = Judge(shipped(), ())

@@ -1,4 +1,4 @@
-"""A stuck worker is written down in the state directory, so that the next agent does not start a second one."""
+"""A stuck worker, and what checks ask to have kept, are written down in the state directory for the next agent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from checks import Host
 from daemon.lanes.process import stat_fields
 
 MOST = 256
+KEPT = "kept.msgpack"
+KEPT_LIMIT = 4 * 1024 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -28,11 +30,34 @@ class Stuck(msgspec.Struct, frozen=True, kw_only=True):
 def remember(host: Host, directory: str, stuck: dict[str, object]) -> None:
     """Write one down; called in the memory lane."""
     record = msgspec.structs.replace(msgspec.convert(stuck, Stuck), boot_id=_boot())
-    place = Path(directory)
+    _write(Path(directory), f"{record.pid}-{record.start}.json", msgspec.json.encode(record))
+
+
+def keep(host: Host, directory: str, kept: dict[str, object]) -> None:
+    """Write down what checks asked to have kept, in place of what is there; called in the memory lane."""
+    if len(data := msgspec.msgpack.encode(kept)) <= KEPT_LIMIT:
+        _write(Path(directory), KEPT, data)
+
+
+def kept(host: Host, directory: str) -> dict[str, dict[str, object]]:
+    """What checks asked an earlier agent to keep, nothing where it cannot be read. Called in the memory lane."""
+    try:
+        with Path(directory, KEPT).open("rb") as file:
+            return msgspec.msgpack.decode(file.read(KEPT_LIMIT), type=dict[str, dict[str, object]])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _write(place: Path, name: str, data: bytes) -> None:
+    """Whole or not at all."""
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = place / f".{os.urandom(8).hex()}"
-    draft.write_bytes(msgspec.json.encode(record))
-    os.replace(draft, place / f"{record.pid}-{record.start}.json")
+    try:
+        draft.write_bytes(data)
+        os.replace(draft, place / name)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def forget(host: Host, directory: str, pid: int, start: int) -> None:

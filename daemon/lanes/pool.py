@@ -18,6 +18,7 @@ from checks.wire import JobAttempt
 from daemon.lanes.codes import LANE_BROKEN, LANE_BUSY, LANE_SLOW
 from daemon.lanes.forker import Forker
 from daemon.lanes.hang import judged
+from daemon.lanes.keepsakes import Keepsakes
 from daemon.lanes.lane import Broken, Busy, Hang, Hung, Lane
 from daemon.lanes.memory import Stuck
 from daemon.lanes.watch import Sight, sight
@@ -45,14 +46,21 @@ def utc_now() -> datetime:
 class LanePool:
     """All lanes of one agent; to be made inside the running loop.
 
-    ``state_dir`` keeps what must survive a restart (None: nothing is kept). ``memory`` goes to every check as
-    ``host.memory``. ``lost`` is set when the zygote has ended: the agent must restart to have lanes again.
+    ``state_dir`` keeps what must survive a restart (None: nothing is kept); only the pool that ``remembers`` keeps what
+    checks ask it to, as the agent does and a command beside it does not. ``lost`` is set when the zygote has ended:
+    the agent must restart to have lanes again.
     """
 
     def __init__(
-        self, zygote: Zygote, *, state_dir: Path | None = None, clock: Callable[[], datetime] = utc_now
+        self,
+        zygote: Zygote,
+        *,
+        state_dir: Path | None = None,
+        remembers: bool = False,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        self.memory: dict[str, object] = {}
+        self.keepsakes = Keepsakes(time.monotonic, self._write_down)
+        self._remembers = remembers
         self._forker = Forker(zygote)
         self._clock = clock
         self._directory = str(state_dir / "lanes") if state_dir else None
@@ -189,6 +197,13 @@ class LanePool:
         found = await self._in_memory("recall", {})
         for record in msgspec.convert(found, list[Stuck]) if isinstance(found, list) else []:
             self._lane(record.lane).hang = Hang(record, time.monotonic(), None, observations=1)
+        kept = await self._in_memory("kept", {}) if self._remembers else None
+        if isinstance(kept, dict):
+            self.keepsakes.kept.update(kept)
+
+    def _write_down(self, kept: dict[str, dict[str, object]]) -> None:
+        if self._remembers and self._directory is not None and not self.lost.is_set():
+            self._spawn(self._in_memory("keep", {"kept": dict(kept)}))
 
     async def _answer(
         self, instance: Instance, job: JobAttempt | None, timeout: float | None, manual: bool
@@ -196,7 +211,12 @@ class LanePool:
         await self.start()
         lane, name, target = self._lane(instance.lane), instance.check.name, instance.target
         request = Request(
-            id=next(self._ids), name=name, options=dict(instance.options), job=job, manual=manual, memory=self.memory
+            id=next(self._ids),
+            name=name,
+            options=dict(instance.options),
+            job=job,
+            manual=manual,
+            memory=self.keepsakes.of(instance.name),
         )
         # A round has all checks of a lane wait for each other, and none of its callers.
         patience = timeout if timeout is not None else max(instance.timeout, instance.interval / 2, 1.0)
@@ -211,6 +231,7 @@ class LanePool:
             return LANE_BROKEN(target, lane=lane.name, why=str(broken))
         if lane.shortest >= SELDOM:
             lane.rest()
+        self.keepsakes.take(instance.name, reply.keep)
         return reply.outcome or LANE_BROKEN(target, lane=lane.name, why=_why(reply))
 
     def _lane(self, name: str) -> Lane:

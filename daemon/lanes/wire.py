@@ -27,7 +27,10 @@ class HostSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to a lane: a check by name, or a function ``module:name`` called with the lane's Host first."""
+    """One question to a lane: a check by name, or a function ``module:name`` called with the lane's Host first.
+
+    ``memory``: what the check asked to have kept when it was asked last, be it by an earlier agent.
+    """
 
     id: int
     kind: Literal["check", "call"] = "check"
@@ -39,12 +42,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane's answer: an outcome, a value, or why there is neither."""
+    """A lane's answer: an outcome, a value, or why there is neither; ``keep`` is to be given with the next question."""
 
     id: int
     outcome: Outcome | None = None
     value: object = None
     error: str = ""
+    keep: dict[str, object] = {}
 
 
 class ForkRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ def open_host(spec: HostSpec) -> Host:
 
 def answer(request: Request, host: Host) -> Reply:
     """Run what is asked; whatever it raises becomes the reply's error."""
-    host.job, host.memory = request.job, request.memory
+    host.job, host.memory, host.keeps = request.job, request.memory, {}
     try:
         if request.kind == "call":
             return Reply(id=request.id, value=_call(request, host))
@@ -61,7 +61,8 @@ def answer(request: Request, host: Host) -> Reply:
         if declared is None:
             return Reply(id=request.id, error=f"check {request.name} is not known to the lane")
         options = {name: _typed(request.name, name, value) for name, value in request.options.items()}
-        return Reply(id=request.id, outcome=run_check(declared, host, options, manual=request.manual))
+        outcome = run_check(declared, host, options, manual=request.manual)
+        return Reply(id=request.id, outcome=outcome, keep=host.keeps)
     except Exception as error:
         return Reply(id=request.id, error=f"{type(error).__name__}: {error}"[:500])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from checks import Finding, Host
 from checks.catalog import load
+from checks.host import _KEPT
 from checks.judge.policy import PolicyError, read_pack, shipped
 from checks.net.ib_counters import ib_counters
 from checks.runner import run_check
@@ -142,3 +144,96 @@ def test_every_entry_is_whole_and_none_drains_by_itself() -> None:
 def test_a_wrong_entry_names_its_place(line: str) -> None:
     with pytest.raises(PolicyError, match=r"counter\.x"):
         read_pack(f'version = "1"\n[counter.x]\n{line}\n', "site.toml")
+
+
+def restarted(node: Node) -> None:
+    """Another agent's process, to which only what was asked to be kept is given."""
+    node.host.memory = dict(node.host.keeps)
+    for key in [k for k in _KEPT if k[0] == node.host.root]:
+        del _KEPT[key]
+
+
+def test_errors_during_a_restart_of_the_agent_are_not_lost(plant: Plant) -> None:
+    """E73: and what stood before the first agent never counts."""
+    node = Node(plant, local_link_integrity_errors=9)
+    node.host.path("/proc/sys/kernel/random").mkdir(parents=True)
+    node.host.path("/proc/sys/kernel/random/boot_id").write_text("b1\n")
+    assert node.bad() == []
+    node.put("local_link_integrity_errors", 11)
+    restarted(node)
+    assert [f.evidence["growth"] for f in node.bad(300.0)] == [2]
+    restarted(node)
+    node.host.path("/proc/sys/kernel/random/boot_id").write_text("b2\n")
+    assert node.bad() == []
+
+
+def test_a_longer_pause_bears_as_many_times_more(plant: Plant) -> None:
+    node = Node(plant, port_rcv_errors=0)
+    node.host.path("/proc/sys/kernel/random").mkdir(parents=True)
+    node.host.path("/proc/sys/kernel/random/boot_id").write_text("b1\n")
+    node.bad()
+    restarted(node)
+    node.put("port_rcv_errors", 5000)
+    assert node.bad(600.0) == []
+    node.put("port_rcv_errors", 5700)
+    assert [f.evidence["growth"] for f in node.bad(60.0)] == [700]
+
+
+def test_a_free_running_counter_that_wraps_is_not_cleared(plant: Plant) -> None:
+    node = Node(plant)
+    node.put("packet_seq_err", 2**32 - 500, "hw_counters")
+    node.bad()
+    node.put("packet_seq_err", 200, "hw_counters")
+    assert [f.evidence["growth"] for f in node.bad()] == [700]
+
+
+def test_a_counter_of_four_bits_is_full_at_fifteen(plant: Plant) -> None:
+    """The specification gives the classic counters 4, 8 and 16 bits; free-running ones have no end."""
+    node = Node(plant, local_link_integrity_errors=15)
+    node.put("packet_seq_err", 0xFFFFFFFF, "hw_counters")
+    (found,) = node.bad()
+    assert (found.code, found.evidence["counter"]) == ("rdma_counter_full", "local_link_integrity_errors")
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_what_a_function_refuses_to_tell_is_asked_once(
+    plant: Plant, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E75: each try makes its firmware complain in the kernel's log."""
+    node = Node(plant, symbol_error=0)
+    asked: list[str] = []
+    read = Host.read
+
+    def refuse(host: Host, path: str | Path) -> str:
+        if "/hw_counters/" in str(path) or "/counters/" in str(path):
+            asked.append(str(path))
+            raise OSError(number, "refused")
+        return read(host, path)
+
+    monkeypatch.setattr(Host, "read", refuse)
+    assert [node.bad() for _ in range(3)] == [[], [], []]
+    tried = [p for p in asked if "link_downed" not in p]
+    assert len(tried) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "layer"),
+    [
+        (("rx_icrc_encapsulated", "np_cnp_sent", "rp_cnp_ignored", "roce_adp_retrans_to"), "Ethernet"),
+        (("to_retransmits", "seq_err_naks_rcvd", "unrecoverable_err", "rx_roce_discards"), "Ethernet"),
+        (("cnpIgnored", "tcpRetransSegs"), "Ethernet"),
+        (("rx_drops", "unresponsive_remote_events", "retrans_timeout_events", "no_completion_cmds"), "Unknown"),
+    ],
+)
+def test_other_makers_counters_are_known_by_their_names(plant: Plant, names: tuple[str, ...], layer: str) -> None:
+    """E76, E82: RoCE of NVIDIA and Broadcom, irdma, EFA."""
+    node = Node(plant)
+    node.host.path(f"{PORT}/link_layer").write_text(f"{layer}\n")
+    for name in names:
+        node.put(name, 10, "hw_counters")
+    assert node.bad() == []
+    for name in names:
+        node.put(name, 100_000_000, "hw_counters")
+    found = node.bad()
+    assert len(found) == len(names)
+    assert {f.status for f in found} == {"warn"}

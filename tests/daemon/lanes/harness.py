@@ -40,13 +40,17 @@ def zygote(**spec: object) -> Zygote:
 
 
 def with_pool(
-    body: Callable[[LanePool], Awaitable[T]], state_dir: Path | None = None, *, spec: dict[str, object] | None = None
+    body: Callable[[LanePool], Awaitable[T]],
+    state_dir: Path | None = None,
+    *,
+    spec: dict[str, object] | None = None,
+    remembers: bool = False,
 ) -> T:
     """Run ``body`` with a pool over a fresh zygote and close it afterwards."""
     ancestor = zygote(**(spec or {}))
 
     async def whole() -> T:
-        pool = LanePool(ancestor, state_dir=state_dir)
+        pool = LanePool(ancestor, state_dir=state_dir, remembers=remembers)
         try:
             return await body(pool)
         finally:

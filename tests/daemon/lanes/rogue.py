@@ -30,6 +30,11 @@ def rogue(host: Host, *, do: str = "answer", path: str = "", seconds: float = 0.
         os.write(3, b"\x00\x00\x00\x04junk" if do == "garble" else b"\xff\xff\xff\xff")
     elif do == "crawl":
         _crawl()
+    elif do == "keep":
+        before = host.memory.get("count", 0)
+        host.keep("count", int(str(before)) + 1)
+        yield ok("before", count=int(str(before)))
+        return
     elif do == "raise":
         raise ValueError("not today")
     elif do == "huge":
