@@ -79,8 +79,16 @@ NO_PERMISSION = code("gpu_no_permission", "unknown", "self", "driver refuses our
 STAYS = 30.0
 """Seconds an UNKNOWN or TIMEOUT must stay, over two rounds at least, before it is the GPU's fault (DESIGN rule 1)."""
 
-_ACTIONS: dict[int, Code] = {1: RESET, 2: REBOOT, 3: P2P, 4: DRAIN_RESET, 5: IMEX, 6: RESET, 7: REBOOT}
-_NAMES = {1: "reset", 2: "reboot", 3: "drain P2P", 4: "drain and reset", 5: "recover IMEX", 6: "bus reset", 7: "reboot"}
+ACTIONS: dict[int, Code] = {1: RESET, 2: REBOOT, 3: P2P, 4: DRAIN_RESET, 5: IMEX, 6: RESET, 7: REBOOT}
+ACTION_NAMES = {
+    1: "reset",
+    2: "reboot",
+    3: "drain P2P",
+    4: "drain and reset",
+    5: "recover IMEX",
+    6: "bus reset",
+    7: "reboot",
+}
 _ALIKE = (
     Fault.GPU_IS_LOST,
     Fault.UNKNOWN,
@@ -203,5 +211,5 @@ def _answered(gpu: Gpu, target: str, fault: Fault | None, sign: str, action: int
         yield UNSURE(target, sign=sign, why="not an answer about the GPU")
     if action:
         # An action newer than we are holds new work as a reset would.
-        made = _ACTIONS.get(action, RESET)
-        yield made(target, sign=f"recovery action {_NAMES.get(action, action)}", action=action, uuid=gpu.uuid)
+        made = ACTIONS.get(action, RESET)
+        yield made(target, sign=f"recovery action {ACTION_NAMES.get(action, action)}", action=action, uuid=gpu.uuid)

@@ -11,7 +11,18 @@ from typing import TypeVar
 import msgspec
 
 from checks.judge.nearest import nearest
-from checks.judge.rules import TOLD, CounterRule, DcgmRule, EventRule, KernelRule, Pack, PolicyStep, Rule
+from checks.judge.rules import (
+    TOLD,
+    CounterRule,
+    DcgmRule,
+    KernelRule,
+    NvlinkRule,
+    Pack,
+    PolicyStep,
+    Rule,
+    SxidRule,
+    XidRule,
+)
 from checks.wire import Blame, Status
 
 if sys.version_info >= (3, 11):
@@ -22,13 +33,15 @@ else:
 __all__ = [
     "CounterRule",
     "DcgmRule",
-    "EventRule",
     "KernelRule",
+    "NvlinkRule",
     "Pack",
     "Policy",
     "PolicyError",
     "PolicyStep",
     "Rule",
+    "SxidRule",
+    "XidRule",
 ]
 Layer = TypeVar("Layer", bound=msgspec.Struct)
 
@@ -43,12 +56,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     defaults: dict[str, Rule]
     codes: dict[str, Rule]
-    xid: dict[str, dict[str, str | int | bool]]
+    xid: dict[str, XidRule]
     origin: dict[str, str]
     kernel: dict[str, KernelRule] = {}
     counter: dict[str, CounterRule] = {}
-    sxid: dict[str, EventRule] = {}
-    nvlink5: dict[str, EventRule] = {}
+    sxid: dict[str, SxidRule] = {}
+    nvlink5: dict[str, NvlinkRule] = {}
     dcgm: dict[str, DcgmRule] = {}
 
     def rule(self, code: str, status: Status, blame: Blame | None) -> Rule:
@@ -61,13 +74,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 TABLES: dict[str, type[msgspec.Struct]] = {
     "defaults": Rule,
     "codes": Rule,
+    "xid": XidRule,
     "kernel": KernelRule,
     "counter": CounterRule,
-    "sxid": EventRule,
-    "nvlink5": EventRule,
+    "sxid": SxidRule,
+    "nvlink5": NvlinkRule,
     "dcgm": DcgmRule,
 }
-"""The tables of a pack whose entries are checked one by one; ``xid`` holds plain values."""
+"""The tables of a pack."""
 
 
 def _over(base: Layer, layer: Layer) -> Layer:
@@ -123,16 +137,12 @@ def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
     """Lay packs over each other in order, later values win, each remembered with its file."""
     version = ""
     tables: dict[str, dict[str, msgspec.Struct]] = {part: {} for part in TABLES}
-    xid: dict[str, dict[str, str | int | bool]] = {}
     origin: dict[str, str] = {}
     for name, pack in packs:
         version = f"{version}+{pack.version}" if version else pack.version
         for part, into in tables.items():
             _lay(into, getattr(pack, part), origin, (name, part))
-        for number, entry in pack.xid.items():
-            xid[number] = {**xid.get(number, {}), **entry}
-            origin.update({f"xid.{number}.{k}": name for k in entry if k not in TOLD})
-    return msgspec.convert({"version": version, "xid": xid, "origin": origin, **tables}, Policy)
+    return msgspec.convert({"version": version, "origin": origin, **tables}, Policy)
 
 
 def _lay(into: dict[str, Layer], layer: Mapping[str, Layer], origin: dict[str, str], where: tuple[str, str]) -> None:

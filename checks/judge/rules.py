@@ -111,23 +111,67 @@ class CounterRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"within {self.within:g}: expected 10 to 86400 s")
 
 
-class EventRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one number of an NVSwitch (table ``sxid``) or one part of an NVLink5 error (``nvlink5``) means.
+XidCode = Literal["gpu_xid_reset", "gpu_xid_replace", "gpu_xid_nvlink", "gpu_xid_warn", "gpu_xid_job"]
 
-    ``code`` is one that the reading check declares; ``status`` and ``blame`` override what it says. ``fatal``: whether
-    it is, whatever the driver says. ``at_least``, ``within``, ``hold`` and ``judge`` as for a line of the kernel.
+
+class XidRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one Xid number means; any field may be left out by a layer over another.
+
+    ``code`` says what follows, ``status`` and ``blame`` override it, ``judge`` names the check of the present state.
+    ``primary``: other errors come of it. ``follows``: it may be such a consequence, of an error of the same GPU
+    ("gpu") or of any GPU of the node ("node"). ``ends``: the numbers that it takes back.
     """
 
     name: str | None = None
-    code: str | None = None
+    code: XidCode | None = None
     status: Status | None = None
-    blame: Literal["node", "fabric", "shared", "config", "job"] | None = None
+    blame: Blame | None = None
+    judge: str | None = None
+    primary: bool | None = None
+    follows: Literal["", "gpu", "node"] | None = None
+    ends: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.blame == "self":
+            raise ValueError("blame self is our own trouble, which no line of the kernel tells")
+
+
+class NvlinkRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one unit of an NVLink5 port reports by Xid 144 to 150.
+
+    It fits the number ``xid`` from one of ``units`` where the error status has one of ``bits`` or is one of
+    ``values``, and the sub-code is one of ``subcodes``; what is not given is not asked. ``step``: "reset" is asked
+    for, the present "state" decides, "ignore", or "quiet": no fault of this GPU although the driver calls it fatal.
+    """
+
+    xid: int | None = None
+    units: tuple[str, ...] | None = None
+    bits: int | None = None
+    values: tuple[int, ...] | None = None
+    subcodes: tuple[int, ...] | None = None
+    step: Literal["reset", "state", "ignore", "quiet"] | None = None
+    off: bool | None = None
+
+
+class SxidRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What errors of an NVSwitch mean: of one kind, or of one number, whose own values go over its kind's.
+
+    ``kind`` of a number: the entry it follows whatever the driver says; without one the driver's own word decides,
+    "fatal", "nonfatal" or "unsaid". ``name``: our words for a number. ``ends``: the number that it takes back.
+    The rest is as in the table ``kernel``.
+    """
+
+    kind: str | None = None
+    name: str | None = None
+    code: Literal["nvswitch_fatal", "nvswitch_errors"] | None = None
     means: str | None = None
-    fatal: bool | None = None
+    status: Literal["warn", "fail"] | None = None
+    blame: Literal["node", "fabric", "config"] | None = None
     at_least: int | None = None
     within: float | None = None
     hold: float | None = None
     judge: str | None = None
+    ends: str | None = None
     off: bool | None = None
 
 
@@ -155,9 +199,9 @@ class Pack(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: str
     defaults: dict[str, Rule] = {}
     codes: dict[str, Rule] = {}
-    xid: dict[str, dict[str, str | int | bool]] = {}
+    xid: dict[str, XidRule] = {}
     kernel: dict[str, KernelRule] = {}
     counter: dict[str, CounterRule] = {}
-    sxid: dict[str, EventRule] = {}
-    nvlink5: dict[str, EventRule] = {}
+    sxid: dict[str, SxidRule] = {}
+    nvlink5: dict[str, NvlinkRule] = {}
     dcgm: dict[str, DcgmRule] = {}

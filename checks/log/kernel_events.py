@@ -12,10 +12,11 @@ import msgspec
 
 from checks.declare import Code, check, clean, code
 from checks.host import Host
-from checks.judge.policy import KernelRule, usable
+from checks.judge.policy import KernelRule, SxidRule, usable
 from checks.judge.rules import expression
 from checks.log.kmsg import KernelLog, Record
 from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log
+from checks.log.sxid import Sxid, ended_by, kernel_rules, kind_of, named, parse_sxid
 from checks.wire import Finding
 
 _SEE = "Confirm: `dmesg -T --level=emerg,alert,crit,err,warn`. "
@@ -175,7 +176,8 @@ class _State:
 
 @check(lane="kmsg", interval=10, timeout=3.0, codes=(*_OURS.values(), DIED, UNREADABLE, OVERRUN))
 def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> Iterator[Finding]:
-    """Lines of the kernel's own log other than Xids, by the policy's table ``kernel``; and whether it is tainted 'D'.
+    """Lines of the kernel's own log other than Xids, by the policy's tables ``kernel`` and ``sxid``; and whether the
+    kernel is tainted 'D'.
 
     Only records of facility kernel count, only those written since we listen, and no expression may rest on a text
     that a user chooses, such as a process name. A line that ends the trouble ends the finding, else it stands for the
@@ -193,10 +195,13 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
         yield OVERRUN("node")
     if reading.blind:
         yield UNREADABLE("node", error=f"no kernel records in {log_path(host).name}")
-    rules = _rules(policy_dir)
+    rules, switches = _rules(policy_dir), usable(policy_dir).sxid
     for record in reading.records:
         if record.fresh and not _USERS_OWN.match(record.text):
-            _take(state, rules, record, host.clock())
+            if (sxid := parse_sxid(record.text)) is not None:
+                _take_sxid(state, rules, switches, (sxid, record), host.clock())
+            else:
+                _take(state, rules, record, host.clock())
     yield from _judge(state, rules, host.clock())
 
 
@@ -212,10 +217,10 @@ def _taint(host: Host) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One entry of the table, ready for use."""
+    """One entry of the table, ready for use; an SXid is found by its number instead of an expression."""
 
     given: KernelRule
-    match: re.Pattern[str]
+    match: re.Pattern[str] | None
     clear: re.Pattern[str] | None
     code: Code
 
@@ -224,9 +229,25 @@ def _take(state: _State, rules: Mapping[str, _Rule], record: Record, now: float)
     for name, rule in rules.items():
         if rule.clear is not None and (over := rule.clear.match(record.text)):
             state.standing.pop((name, _target(over)), None)
-        elif found := rule.match.match(record.text):
+        elif rule.match is not None and (found := rule.match.match(record.text)):
             standing = _add(state, (name, _target(found)), rule.given, record.seconds, now)
             standing.detail = clean(found.groupdict().get("detail") or "", 32)
+
+
+def _take_sxid(
+    state: _State,
+    rules: Mapping[str, _Rule],
+    table: Mapping[str, SxidRule],
+    seen: tuple[Sxid, Record],
+    now: float,
+) -> None:
+    sxid, record = seen
+    if over := ended_by(sxid, table):
+        state.standing.pop((over, sxid.bdf), None)
+    kind = kind_of(sxid, table)
+    if kind in rules:
+        standing = _add(state, (kind, sxid.bdf), rules[kind].given, record.seconds, now)
+        standing.detail = clean(named(sxid, table), 64)
 
 
 def _target(match: re.Match[str]) -> str:
@@ -264,12 +285,16 @@ def _finding(rule: _Rule, key: Key, limit: int, within: float, detail: str) -> F
 
 @cache
 def _rules(directory: str) -> dict[str, _Rule]:
-    """The table in force, with its expressions ready."""
+    """The tables in force, with their expressions ready."""
+    policy = usable(directory)
+    lines = {name: given for name, given in policy.kernel.items() if given.match}
     return {
         name: _Rule(
-            given, expression(given.match), expression(given.clear) if given.clear else None,
+            given,
+            expression(given.match) if given.match else None,
+            expression(given.clear) if given.clear else None,
             _OURS.get(given.code or "", TROUBLE),
         )
-        for name, given in usable(directory).kernel.items()
-        if given.match and not given.off
-    }  # fmt: skip
+        for name, given in {**lines, **kernel_rules(policy.sxid)}.items()
+        if not given.off
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from checks import CODES
 from checks.catalog import load
-from checks.judge.policy import PolicyError, load_policy, merge, read_pack, shipped, unknown_codes
+from checks.judge.policy import PolicyError, XidRule, load_policy, merge, read_pack, shipped, unknown_codes
 from checks.judge.rules import expression
 
 BASE = 'version = "1"\n[defaults."fail.node"]\nprolog = "refuse"\nconfirm = 1\n[codes.gpu_lost]\nlease = true\n'
@@ -20,7 +20,7 @@ def test_a_later_layer_overrides_single_values() -> None:
     policy = merge([("base", read_pack(base, "base")), ("site", read_pack(site, "site"))])
     rule = policy.rule("gpu_lost", "fail", "node")
     assert (rule.prolog, rule.lease, rule.confirm) == ("drain", True, 1)
-    assert policy.xid["79"] == {"status": "warn", "name": "LOST"}
+    assert policy.xid["79"] == XidRule(status="warn", name="LOST")
     assert policy.version == "1+site"
     assert policy.origin["codes.gpu_lost.lease"] == "base"
     assert policy.origin["codes.gpu_lost.prolog"] == "site"
@@ -64,8 +64,8 @@ def test_an_unusable_site_file_is_named(tmp_path: Path, content: bytes) -> None:
     ("part", "key", "low", "high", "expected"),
     [
         ("dcgm", "52", 'name = "X"\nstatus = "fail"', 'status = "warn"', {"name": "X", "status": "warn"}),
-        ("sxid", "11004", 'code = "a"\nfatal = true', "fatal = false", {"code": "a", "fatal": False}),
-        ("nvlink5", "145.RLW", 'means = "x"\nhold = 1.0', 'means = "y"', {"means": "y", "hold": 1.0}),
+        ("sxid", "11004", 'kind = "always"\nhold = 1.0', "hold = 2.0", {"kind": "always", "hold": 2.0}),
+        ("nvlink5", "rlw", "xid = 145\nbits = 0x10", "bits = 0x20", {"xid": 145, "bits": 0x20}),
         ("counter", "c", 'path = "counters/c"\nlimit = 1', "limit = 2", {"path": "counters/c", "limit": 2}),
     ],
 )
@@ -120,12 +120,12 @@ def test_every_xid_names_a_code_of_its_kind() -> None:
     """Rule 8: a program's error blames the job, whatever else the table says."""
     load()
     for number, entry in shipped().xid.items():
-        code = CODES[str(entry["code"])]
+        code = CODES[str(entry.code)]
         assert code.name.startswith("gpu_xid_"), number
-        assert (entry.get("blame") == "job") == (code.blame == "job"), number
+        assert (entry.blame == "job") == (code.blame == "job"), number
 
 
 @pytest.mark.parametrize("number", ["13", "31", "43", "45", "68", "69", "8", "11", "32"])
 def test_program_errors_are_the_jobs(number: str) -> None:
     """E26, E39."""
-    assert shipped().xid[number]["code"] == "gpu_xid_job"
+    assert shipped().xid[number].code == "gpu_xid_job"

@@ -54,22 +54,8 @@ LINES: dict[str, tuple[str, str]] = {
         "Lustre: scratch-MDT0000-mdc-ffff88: Connection to scratch-MDT0000 (at 172.16.0.1@o2ib) was lost; in progress",
         "scratch-MDT0000",
     ),
-    "sxid_always_fatal": (
-        "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 23001, Non-fatal, Link 46 ingress SRC-VC buffer overflow (First)",
-        "0000:c1:00.0",
-    ),
-    "sxid_fatal": (
-        "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 46 sourcetrack timeout error (First)",
-        "0000:c1:00.0",
-    ),
-    "sxid_nonfatal": (
-        "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20001, Non-fatal, Link 46 TX Replay Error",
-        "0000:c1:00.0",
-    ),
-    "sxid_hot": ("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 10004, Host_thermal_event_start", "0000:c1:00.0"),
 }
 CLEARS = {
-    "sxid_hot": "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 10005, Host_thermal_event_end",
     "throttled": "CPU12: Core temperature/speed normal (total events = 1)",
     "pcie_recovery_failed": "pcieport 0000:3a:00.0: AER: device recovery successful",
     "pcie_link_down": "pcieport 0000:3a:00.0: pciehp: Slot(12): Link Up",

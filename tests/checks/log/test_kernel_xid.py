@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checks import CHECKS, Finding, Host
-from checks.log import kernel_xid as module
+from checks.log import xid_events as module
 from checks.log.kernel_xid import kernel_xid
 from checks.log.xid import Xid
 from checks.runner import run_check
