@@ -66,6 +66,7 @@ class Check:
     required: bool = False
     per_job: bool = False
     each: str | None = None
+    only_with: str | None = None
     options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
 
     @property
@@ -102,11 +103,13 @@ def check(
     required: bool = False,
     per_job: bool = False,
     each: str | None = None,
+    only_with: str | None = None,
 ) -> Callable[[CheckFunction], CheckFunction]:
     """Register the decorated function as a check under its own name.
 
     ``interval`` and ``timeout`` in seconds. ``needs``: ``root``. ``per_job``: asked at a hook about that job's
     devices only, never between jobs. ``each`` names a tuple option: one instance, in a lane of its own, per value.
+    ``only_with`` names an option without which it touches nothing and so needs no worker of its own lane.
     ``required``: a missing or stale answer makes the node's verdict unknown.
     """
 
@@ -116,7 +119,21 @@ def check(
         title = (module.__doc__ or name).strip().splitlines()[0] if module else name
         options = {p.name: p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
         made = Check(
-            name, function, title, lane, cost, scope, interval, timeout, needs, codes, required, per_job, each, options
+            name=name,
+            function=function,
+            title=title,
+            lane=lane,
+            cost=cost,
+            scope=scope,
+            interval=interval,
+            timeout=timeout,
+            needs=needs,
+            codes=codes,
+            required=required,
+            per_job=per_job,
+            each=each,
+            only_with=only_with,
+            options=options,
         )
         known = CHECKS.setdefault(name, made)
         if known is not made and known.function.__code__.co_filename != function.__code__.co_filename:

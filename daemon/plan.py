@@ -14,6 +14,8 @@ from daemon.config import CheckSettings, Config
 
 IDLE_LANE = "system"
 STALE_ROUNDS = 2
+# What is asked this seldom, seconds, is not worth a worker that waits, nor a question before each job.
+SELDOM = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,15 @@ def _split(declared: Check, options: dict[str, object], site: CheckSettings) -> 
         values = options.get(declared.each, declared.options[declared.each].default)
     if not isinstance(values, tuple | list) or not values:
         # A split check without a value touches nothing, so it needs no worker of its own to say so.
-        lane = IDLE_LANE if declared.each else declared.lane
+        lane = IDLE_LANE if declared.each or not _wanted(declared, options) else declared.lane
         yield Instance(declared.name, declared, options, lane, interval, timeout)
         return
     for value in dict.fromkeys(values):
         own = {**options, str(declared.each): (value,)}
         yield Instance(f"{declared.name}:{value}", declared, own, f"{declared.lane}:{value}", interval, timeout)
+
+
+def _wanted(declared: Check, options: Mapping[str, object]) -> bool:
+    """Whether the option without which it touches nothing has a value."""
+    name = declared.only_with
+    return name is None or bool(options.get(name, declared.options[name].default))

@@ -12,6 +12,7 @@ import msgspec
 from checks.catalog import load
 from checks.declare import Check, Code
 from checks.wire import CheckReport
+from daemon.plan import SELDOM
 from deploy import settings_page
 from deploy.manpage import PAGE, page
 
@@ -30,7 +31,7 @@ def checks_table() -> str:
 
 def _asked(check: Check) -> str:
     when = "at a job's hooks" if check.per_job else f"every {check.interval:g} s, before a job when older than 10 s"
-    if not check.per_job and (check.scope != "node" or check.cost != "passive"):
+    if not check.per_job and (check.scope != "node" or check.cost != "passive" or check.interval >= SELDOM):
         when = f"every {check.interval:g} s"
     return f"{when}{'; required' if check.required else ''}"
 

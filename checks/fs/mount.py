@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.fs.mounts import Mount, holding, mounts, place
+from checks.fs.mounts import AUTOFS, Mount, holding, mounts, place
 from checks.host import Host
 from checks.wire import Finding
 
@@ -43,7 +43,6 @@ _BROKEN = frozenset(
     }
 )
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
-AUTOFS = "autofs"
 
 
 @check(lane="fs", scope="shared", interval=60, timeout=5.0, each="paths", codes=(ABSENT, BROKEN, UNTOLD))

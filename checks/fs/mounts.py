@@ -30,6 +30,7 @@ NETWORK = frozenset(
         "virtiofs",
     ]
 )
+AUTOFS = "autofs"
 LINKS_LIMIT = 40
 _OCTAL = re.compile(r"\\([0-7]{3})")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from checks.declare import check, code, ok
 from checks.host import Host
+from checks.system.numa import numa_nodes
 from checks.wire import Finding
 
 LOW = code(
@@ -28,14 +29,24 @@ CORRUPTED = code(
 
 @check(lane="system", interval=120, timeout=2.0, codes=(LOW, CORRUPTED))
 def memory(
-    host: Host, *, min_gib: float = 0.0, tolerance_pct: float = 2.0, max_corrupted_kib: int = 0
+    host: Host,
+    *,
+    min_gib: float = 0.0,
+    tolerance_pct: float = 2.0,
+    max_corrupted_kib: int = 0,
+    beside_processors: bool = False,
 ) -> Iterator[Finding]:
     """MemTotal against ``min_gib`` less ``tolerance_pct`` (what firmware and kernel keep differs a little).
 
-    Without ``min_gib`` the number is only kept. Confirm by hand: ``free -g``, ``dmidecode -t memory``.
+    Without ``min_gib`` the number is only kept. With ``beside_processors`` only NUMA nodes with processors count: on
+    Grace the kernel's total holds the memory of the GPUs, too, in which a missing module would not show.
+    Confirm by hand: ``free -g``, ``numactl -H``, ``dmidecode -t memory``.
     """
     seen = figures(host.read("/proc/meminfo"))
-    total = round(seen["MemTotal"] / 1024 / 1024, 1)
+    kib = sum(n.kib for n in numa_nodes(host) if n.processors) if beside_processors else seen["MemTotal"]
+    if not kib:
+        raise ValueError("no NUMA node with processors has memory")
+    total = round(kib / 1024 / 1024, 1)
     if total < min_gib * (1 - tolerance_pct / 100):
         yield LOW("memory", total_gib=total, min_gib=min_gib, tolerance_pct=tolerance_pct)
     else:

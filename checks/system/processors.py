@@ -53,12 +53,23 @@ MICROCODE = code(
     explain="An update reached a part of them. Confirm: `grep microcode /proc/cpuinfo | sort | uniq -c`. Do: reboot.",
 )
 
+OLD = code(
+    "cpu_microcode_old",
+    "warn",
+    "config",
+    "processors run microcode {version}, expected at least {expected}",
+    explain="Faults and weaknesses that are mended elsewhere are still here. Confirm: `grep -m1 microcode "
+    "/proc/cpuinfo`, `journalctl -k | grep microcode`. Do: install the package of microcode or the firmware, reboot.",
+)
 
-@check(lane="system", interval=300, timeout=3.0, codes=(COUNT, SOCKETS, OFFLINE, SMT, GOVERNOR, MICROCODE))
+
+@check(lane="system", interval=300, timeout=3.0, codes=(COUNT, SOCKETS, OFFLINE, SMT, GOVERNOR, MICROCODE, OLD))
 def processors(
-    host: Host, *, expected: int = 0, sockets: int = 0, smt: str = "", governor: str = ""
+    host: Host, *, expected: int = 0, sockets: int = 0, smt: str = "", governor: str = "", microcode: str = ""
 ) -> Iterator[Finding]:
     """Processors online, sockets, hyper-threading (``on`` or ``off``), frequency governor and microcode.
+
+    ``microcode`` is the least revision that is wanted, such as ``0x2b000603``.
 
     What is not set is not judged; a processor that is present and off is always told. Confirm by hand: ``lscpu``.
     """
@@ -77,6 +88,7 @@ def processors(
     if sockets and (found := _sockets(host, online)) < sockets:
         yield SOCKETS("cpu", sockets=found, expected=sockets)
     yield from _alike(host, governor)
+    yield from _microcode(host, microcode)
 
 
 def _sockets(host: Host, online: set[int]) -> int:
@@ -88,10 +100,20 @@ def _alike(host: Host, governor: str) -> Iterator[Finding]:
     wrong = sorted(g for g in found if g != governor)
     if wrong:
         yield GOVERNOR("cpu", wrong=len(wrong), governor=wrong[0], expected=governor)
+
+
+def _microcode(host: Host, least: str) -> Iterator[Finding]:
     lines = (line for line in host.read("/proc/cpuinfo").splitlines() if line.startswith("microcode"))
     versions = sorted({line.partition(":")[2].strip() for line in lines})
     if len(versions) > 1:
         yield MICROCODE("cpu", versions=", ".join(versions[:4]))
+    if least and versions and (oldest := min(versions, key=_revision)) and _revision(oldest) < _revision(least):
+        yield OLD("cpu", version=oldest, expected=least)
+
+
+def _revision(text: str) -> int:
+    """The number of a revision; what a hypervisor shows in its place (0xffffffff) is never too old."""
+    return int(text, 16)
 
 
 def _line(host: Host, path: str) -> str:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from checks.runner import Outcome
 from checks.wire import JobAttempt
-from daemon.plan import Instance
+from daemon.plan import SELDOM, Instance
 
 log = logging.getLogger(__name__)
 SHORTEST = 1.0
@@ -68,8 +68,9 @@ class Schedule:
 
     @property
     def cheap(self) -> tuple[Instance, ...]:
-        """What may be asked out of turn: about this node, and harmless beside a job."""
-        return tuple(i for i in self.periodic if i.check.cost == "passive" and i.check.scope == "node")
+        """What may be asked out of turn: about this node, harmless beside a job, and not of what changes rarely."""
+        asked = (i for i in self.periodic if i.interval < SELDOM)
+        return tuple(i for i in asked if i.check.cost == "passive" and i.check.scope == "node")
 
     async def run(self) -> None:
         """Sleep until something is due, ask it, and so on for ever."""

@@ -24,14 +24,12 @@ from daemon.lanes.memory import Stuck
 from daemon.lanes.watch import Sight, sight
 from daemon.lanes.wire import Reply, Request
 from daemon.lanes.zygote import Zygote
-from daemon.plan import Instance
+from daemon.plan import SELDOM, Instance
 
 CONTROL = "control"
 MEMORY = "memory"
 LOOK_LIMIT = 1.0
 MEMORY_LIMIT = 1.5
-# A worker that is asked this seldom, seconds, is not kept in memory between its questions.
-SELDOM = 600.0
 
 
 class LaneError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from deploy.simcluster.tree import Board, Content, Identity, commands, pci, proc, rdma
+from deploy.simcluster.tree import Board, Content, Identity, pci, proc, rdma
 from deploy.simcluster.tree.board import DRIVER, bdf
 
 Target = str | int | float | None
@@ -246,24 +246,6 @@ def hca_lost(site: Site, *, hca: str = "mlx5_0") -> Effects:
 def switch_lost(site: Site, *, switch: int = 0) -> Effects:
     """An NVSwitch no longer answers on the bus."""
     return Effects(files=pci.lost(bdf(site.board.switches[switch])))
-
-
-@fault
-def memory_missing(site: Site, *, gib: int = 64) -> Effects:
-    """A memory module is gone: the node has less memory than it should."""
-    return Effects(files={"proc/meminfo": proc.meminfo(site.board.memory_kib - (gib << 20))})
-
-
-@fault
-def clock_skew(site: Site, *, seconds: float = 300.0) -> Effects:
-    """The clock is off; chrony says so."""
-    return Effects(files=dict(commands.chrony(seconds)))
-
-
-@fault
-def service_failed(site: Site, *, unit: str = "munge") -> Effects:
-    """A systemd unit has failed."""
-    return Effects(failed_units=frozenset({unit.removesuffix(".service")}))
 
 
 @fault

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +93,17 @@ def test_a_profile_that_does_not_fit_is_named() -> None:
     with pytest.raises(ProfileError, match="profile p: check plan_gpu has no setting 'expectd'; did you mean"):
         plan(_config(), Profile(name="p", checks={"plan_gpu": {"expectd": 1}}))
     assert CheckSettings().enabled is None
+
+
+@pytest.mark.parametrize(("text", "lane"), [("", "system"), ('[checks.plan_names]\nnames = ["a", "b"]\n', "names")])
+def test_what_needs_a_name_has_a_worker_only_with_one(monkeypatch: pytest.MonkeyPatch, text: str, lane: str) -> None:
+    def plan_names(host: Host, *, names: tuple[str, ...] = ()) -> Iterator[Finding]:
+        yield from ()
+
+    options = {"names": inspect.signature(plan_names).parameters["names"]}
+    declared = Check("plan_names", plan_names, "t", "names", interval=900, only_with="names", options=options)
+    for module in ("daemon.plan", "checks.profile"):
+        monkeypatch.setattr(f"{module}.load", lambda: {"plan_names": declared})
+    monkeypatch.setattr("checks.profile.option_types", lambda check: {"names": tuple[str, ...]})
+    (found,) = plan(_config(text), Profile(name="p"))
+    assert (found.name, found.lane) == ("plan_names", lane)

@@ -25,6 +25,8 @@ class Board:
     management: int = 0x81
     cpus: int = 224
     memory_kib: int = 2_113_482_752
+    modules: int = 32
+    module_gib: int = 64
 
     def numa(self, bus: int) -> int:
         """Return the socket a PCI bus hangs from."""

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from deploy.simcluster.tree import commands, pci, proc, rdma
+from deploy.simcluster.tree import commands, firmware, groups, pci, proc, rdma
 from deploy.simcluster.tree.board import DRIVER, Board, Identity
 from deploy.simcluster.tree.proc import NVIDIA_MAJORS
 
@@ -21,6 +21,8 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
         **pci.files(board),
         **rdma.files(board, identity),
         **proc.files(board, identity),
+        **firmware.files(board),
+        **groups.files(),
         LABEL: f"{identity.name}: this node's hardware is simulated\n",
         "etc/hostname": f"{identity.name}\n",
         "etc/machine-id": f"{identity.machine_id}\n",
@@ -42,7 +44,7 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
 def directories() -> list[str]:
     """Return the folders that exist although no file makes them."""
     drivers = [f"sys/bus/pci/drivers/{kind.driver}" for kind in (pci.GPU, pci.SWITCH, pci.HCA, pci.MANAGEMENT)]
-    return ["dev/shm", "dev/infiniband", "home", "scratch", "tmp", "run", "var/log", *drivers]
+    return ["dev/shm", "dev/infiniband", "home", "scratch", "tmp", "run", "var/log", "var/tmp", *drivers]
 
 
 def put(root: Path, path: str, content: Content) -> None:
@@ -61,7 +63,8 @@ def write_tree(root: Path, board: Board, identity: Identity) -> None:
     """Write the whole tree of a healthy node below ``root``; what is there already is replaced."""
     for folder in directories():
         (root / folder).mkdir(parents=True, exist_ok=True)
-    (root / "tmp").chmod(0o1777)
+    for shared in ("tmp", "var/tmp", "dev/shm"):
+        (root / shared).chmod(0o1777)
     for path, content in baseline(board, identity).items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)

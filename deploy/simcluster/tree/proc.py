@@ -36,6 +36,8 @@ def files(board: Board, identity: Identity) -> dict[str, str | bytes]:
         "proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/sda2 ro\n",
         **modules(set()),
         "proc/sys/kernel/random/boot_id": f"{identity.boot_id}\n",
+        "proc/sys/kernel/random/entropy_avail": "256\n",
+        "proc/sys/kernel/random/poolsize": "256\n",
         "proc/sys/kernel/hostname": f"{identity.name}\n",
         "proc/sys/kernel/osrelease": "6.8.0-simulated\n",
         "proc/sys/kernel/pid_max": "4194304\n",
@@ -159,11 +161,16 @@ def _system(board: Board) -> dict[str, str | bytes]:
     for node in range(2):
         home = f"sys/devices/system/node/node{node}"
         tree[f"{home}/cpulist"] = f"{node * half}-{node * half + half - 1}\n"
-        tree[f"{home}/meminfo"] = f"Node {node} MemTotal:       {board.memory_kib // 2} kB\n"
+        tree |= numa_memory(node, board.memory_kib // 2)
     for controller in range(8):
         home = f"sys/devices/system/edac/mc/mc{controller}"
         tree |= {f"{home}/mc_name": "Intel_10nm (simulated)\n", f"{home}/ce_count": "0\n", f"{home}/ue_count": "0\n"}
     return tree
+
+
+def numa_memory(node: int, kib: int) -> dict[str, str | bytes]:
+    """Return the file that tells the memory of one NUMA node."""
+    return {f"sys/devices/system/node/node{node}/meminfo": f"Node {node} MemTotal:       {kib} kB\n"}
 
 
 def process(pid: int, *, command: str, uid: int, started: int, job: int | None) -> dict[str, str | bytes]:

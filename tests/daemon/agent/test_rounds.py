@@ -19,6 +19,7 @@ from daemon.agent.identity import Identity
 from daemon.agent.judge import Judge
 from daemon.agent.reporting import Reporter
 from daemon.agent.schedule import Schedule, next_due
+from daemon.lanes.pool import LanePool
 from daemon.outbox.outbox import Outbox
 from daemon.plan import Instance
 
@@ -175,6 +176,12 @@ def test_what_a_node_asks_falls_together() -> None:
         next_due("n7", instance(f"c{n}", float(every)), 1000.0) % 10 for n, every in enumerate((10, 30, 60, 300))
     }
     assert len(seconds) == 1
+
+
+def test_what_changes_rarely_is_not_asked_before_each_job() -> None:
+    schedule = Schedule("n7", cast(LanePool, None), lambda instance, outcome: None)
+    schedule.replace([instance("often", 300.0), instance("seldom", 600.0), instance("rare", 3600.0)])
+    assert [i.name for i in schedule.cheap] == ["often"]
 
 
 def test_a_question_under_way_is_joined() -> None:
