@@ -10,7 +10,8 @@ from checks.fs.nvme import disks
 from checks.gpu.pci import NVIDIA, pci_gpus
 from checks.hardware import tables
 from checks.host import Host
-from checks.net.ports import MELLANOX, Port, ports
+from checks.net.adapters import MELLANOX
+from checks.net.ports import Port, ports
 from checks.pci import DEVICES, functions
 from checks.system.memory import figures
 from checks.system.processors import CPUS, cpu_list

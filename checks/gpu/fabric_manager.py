@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from checks.declare import Skip, check, code
 from checks.gpu.pci import pci_switches
 from checks.host import Host
-from checks.net.ports import switch_managers
+from checks.net.adapters import switch_managers
 from checks.system.units import unit_since, unit_state
 from checks.wire import Finding
 

@@ -12,7 +12,7 @@ from checks.declare import Skip, check, code, ok
 from checks.growth import Grown, counters
 from checks.host import Host
 from checks.judge.policy import CounterRule, usable
-from checks.net.ports import Port, ports
+from checks.net.ports import Port, jobs_ports
 from checks.wire import Finding
 
 GROWS = code(
@@ -49,7 +49,7 @@ def ib_counters(
     InfiniBand. A counter that a device does not have is none, and one that it refuses to tell is not asked for again.
     Confirm by hand: ``grep . /sys/class/infiniband/*/ports/*/*counters/*``.
     """
-    seen = [p for p in ports(host) if not p.error and _counts(p, ignore)]
+    seen = jobs_ports(host, ignore)
     if not seen:
         raise Skip("no RDMA port to be watched")
     watched, now, read = counters(host, "ib_counters"), host.clock(), 0
@@ -70,19 +70,12 @@ def ib_counters(
     yield ok("node", f"{read} counters on {len(seen)} ports", ports=len(seen), counters=read)
 
 
-def _counts(port: Port, ignore: tuple[str, ...]) -> bool:
-    if port.name in ignore or port.name.partition("/")[0] in ignore:
-        return False
-    return port.up and not (port.management and port.layer != "InfiniBand")
-
-
 def _value(host: Host, port: Port, rule: CounterRule) -> int | None:
     """The counter, or None where the device has none of this name or will not say.
 
     Some functions refuse, and their firmware complains in the kernel's log at each try (E75), so there is one only.
     """
-    adapter, _, number = port.name.partition("/")
-    folder = f"/sys/class/infiniband/{adapter}/ports/{number}/{(rule.path or '').partition('/')[0]}"
+    folder = f"{port.folder}/{(rule.path or '').partition('/')[0]}"
     refused = host.kept("ib_counters refused", set[str])
     if folder in refused:
         return None

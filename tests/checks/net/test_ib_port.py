@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from checks import CHECKS, Finding, Host
-from checks.net.ib_port import DOWN, SLOW, ib_port
+from checks.net.ib_port import ib_port
+from checks.net.port_codes import DOWN, SLOW
 from checks.runner import run_check
 from tests.fakes import Plant
 
@@ -245,7 +246,10 @@ def test_adapters_on_the_bus_without_a_single_port_are_a_fault(plant: Plant) -> 
         f"{pci}/class": "0x020700\n",
         f"{pci}/driver": "-> ../drivers/mlx5_core",
     }
-    assert brief(list(ib_port(plant(tree), count=8))) == [("node", "ib_port_count_low")]
+    assert brief(list(ib_port(plant(tree), count=8))) == [
+        ("node", "ib_port_count_low"),
+        ("0000:1a:00.0", "ib_adapter_no_rdma"),
+    ]
 
 
 def test_a_loop_of_links_is_survived(plant: Plant, tmp_path: Path) -> None:

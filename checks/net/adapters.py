@@ -1,0 +1,158 @@
+"""Which RDMA adapters a node has, by sysfs and by the PCI bus, and which of them can serve a job at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks.gpu.pci import on_bus, pci_gpus, pci_switches
+from checks.host import Host
+from checks.net.route import real_device
+from checks.pci import DEVICES, Function, driver, functions
+
+MELLANOX = "15b3"
+EFA = ("1d0f", "efa")
+CLASS = "/sys/class/infiniband"
+_ETHERNET, _FABRIC = 0x0200, (0x0207, 0x0208)
+_SWITCH_MANAGER = b"SW_MNG"
+_SOFTWARE = ("rxe", "siw")
+_BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """One RDMA device: where it is in sysfs, its real device and PCI id, empty where there is none.
+
+    ``virtual``: a virtual function seen on its host. ``software``: soft RoCE or iWARP over any interface.
+    """
+
+    name: str
+    path: Path
+    device: Path | None
+    bdf: str
+    virtual: bool
+    software: bool
+
+
+def every_adapter(host: Host) -> list[Adapter]:
+    """All of them; what never changes while a device exists is looked up once."""
+    known = host.kept("rdma adapters", dict[tuple[str, int], Adapter])
+    found = {}
+    for path in host.glob(f"{CLASS}/*"):
+        try:
+            key = (path.name, os.lstat(path).st_ino)
+        except OSError:
+            continue
+        found[key] = known.get(key) or _adapter(path)
+    known.clear()
+    known.update(found)
+    return list(found.values())
+
+
+def _adapter(path: Path) -> Adapter:
+    device = real_device(path)
+    bdf = device.name if device and _BDF.fullmatch(device.name) else ""
+    soft = path.name.startswith(_SOFTWARE) or (path / "parent").exists() or _made_of_software(path)
+    return Adapter(path.name, path, device, bdf, (path / "device" / "physfn").exists(), soft)
+
+
+def _made_of_software(path: Path) -> bool:
+    """Soft devices under a name of somebody's choice: the kernel keeps them below its virtual devices."""
+    try:
+        return "/virtual/" in os.readlink(path)
+    except OSError:
+        return False
+
+
+def adapters(host: Host) -> list[Adapter]:
+    """All but virtual functions, software adapters and what manages an NVSwitch."""
+    apart = set(switch_managers(host))
+    return [a for a in every_adapter(host) if not (a.virtual or a.software or a.name in apart)]
+
+
+def switch_managers(host: Host) -> list[str]:
+    """Adapters that serve the NVSwitches of an HGX B200 and no job: their vital product data says SW_MNG.
+
+    Their counters must not be read, and the data is asked for once and only beside GPUs without an NVSwitch on PCI.
+    """
+    if not _may_have_managers(host):
+        return []
+    return [a.name for a in every_adapter(host) if _manages_switch(host, a.path / "device")]
+
+
+def _may_have_managers(host: Host) -> bool:
+    return bool(pci_gpus(host)) and not pci_switches(host)
+
+
+def _manages_switch(host: Host, device: Path) -> bool:
+    known = host.kept("switch managers", dict[Path, bool])
+    if device not in known:
+        try:
+            known[device] = _SWITCH_MANAGER in host.read_bytes(device / "vpd", 1024)
+        except OSError:
+            known[device] = False
+    return known[device]
+
+
+def without_verbs(host: Host) -> tuple[list[str], list[str]]:
+    """Adapters that lack their uverbs device, where any has one, and those whose file in /dev is not there.
+
+    No program can use them. A missing issm proves nothing: some makers switch subnet management off (E74).
+    """
+    having: dict[str, str] = {}
+    for entry in host.glob("/sys/class/infiniband_verbs/uverbs*/ibdev"):
+        try:
+            having[host.read(entry).strip()] = entry.parent.name
+        except OSError:
+            continue
+    try:
+        nodes = {n for n in os.listdir(host.path("/dev/infiniband")) if n.startswith("uverbs")}
+    except OSError:
+        nodes = set()
+    names = [a.name for a in adapters(host)] if having else []
+    lost = [n for n in names if nodes and n in having and having[n] not in nodes]
+    return [n for n in names if n not in having], lost
+
+
+def off_the_bus(host: Host, adapter: Adapter) -> bool:
+    """Whether its PCI function no longer answers: all ones in place of its configuration."""
+    return bool(adapter.bdf) and on_bus(host, adapter.bdf) is False
+
+
+def has_adapter(host: Host) -> bool:
+    """Whether the PCI bus shows any function that can only be an RDMA adapter."""
+    return bool(_on_pci(host))
+
+
+def dead_adapters(host: Host) -> list[str]:
+    """PCI ids of such functions without kernel driver and RDMA device."""
+    return [bdf for bdf in _without_device(host) if not driver(host, bdf)]
+
+
+def mute_adapters(host: Host) -> list[str]:
+    """PCI ids of such functions whose driver runs and made no RDMA device; the second half of a bond is none."""
+    bonded = {a.bdf.rpartition(".")[0] for a in every_adapter(host) if "bond" in a.name}
+    return [b for b in _without_device(host) if driver(host, b) and b.rpartition(".")[0] not in bonded]
+
+
+def _without_device(host: Host) -> list[str]:
+    alive = {a.bdf for a in every_adapter(host)}
+    found = [bdf for bdf in _on_pci(host) if bdf not in alive]
+    if found and _may_have_managers(host):
+        found = [bdf for bdf in found if not _manages_switch(host, host.path(f"{DEVICES}/{bdf}"))]
+    return found
+
+
+def _on_pci(host: Host) -> list[str]:
+    """InfiniBand and fabric controllers (0207, 0208), NVIDIA's Ethernet and Amazon's EFA; virtual ones left out.
+
+    Other makers' Ethernet adapters cannot be told from those without RDMA.
+    """
+    return [f.bdf for f in functions(host) if not f.virtual and (f.kind in _FABRIC or _by_maker(f))]
+
+
+def _by_maker(function: Function) -> bool:
+    ethernet = function.kind == _ETHERNET
+    return ethernet and (function.vendor == MELLANOX or (function.vendor, function.device[:3]) == EFA)
