@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess  # noqa: TID251 - the one place where a check may start a read-only command
 import time
@@ -21,11 +22,34 @@ READ_LIMIT = 4 * 1024 * 1024
 _PIECE = 16 * 1024
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT: dict[tuple[Path, str], object] = {}
+_LEFT: list[subprocess.Popen[bytes]] = []
+"""Commands that did not end when they were asked to."""
 T = TypeVar("T")
 
 
 class NotRecorded(OSError):
     """A redirected host has no recording of this command: the question cannot be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its status, negative for a signal, and what it wrote to output and error."""
+
+    status: int
+    output: str
+    error: str = ""
+
+
+def _end(child: subprocess.Popen[bytes], grace: float | None) -> None:
+    """End a late command; one that is not to be killed may outlive us, its pipes are closed."""
+    child.kill() if grace is None else child.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.communicate(timeout=grace or 1.0)
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+    if child.returncode is None:
+        _LEFT.append(child)
 
 
 @dataclass(slots=True)
@@ -121,26 +145,37 @@ class Host:
 
         Raises OSError (not installed, not recorded, failed) or TimeoutError. Called inside a lane only.
         """
+        ended = self.outcome(argv, timeout=timeout)
+        if ended.status != 0 and not ended.output:
+            raise OSError(f"command {argv[0]} ended with {ended.status}: {ended.error[:200]!r}")
+        return ended.output
+
+    def outcome(self, argv: Sequence[str], *, timeout: float, grace: float | None = None) -> Ended:
+        """How a command ended and all that it said, as for ``run``; ``<recording>.status`` holds a status other than 0.
+
+        One that is late is killed, or with ``grace`` asked to end, given so many seconds and then left to itself: who
+        holds a device is never killed.
+        """
         if self.redirected:
             record = self.root / "nodevet-commands" / "_".join(argv).replace("/", ".")
             if not record.exists():
                 raise NotRecorded(f"command {argv[0]} has no recording under {self.root}")
-            return self.read(record)
+            status = record.with_name(record.name + ".status")
+            return Ended(int(self.read(status)) if status.exists() else 0, self.read(record))
+        _LEFT[:] = [late for late in _LEFT if late.poll() is None]
+        child = subprocess.Popen(
+            list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={"PATH": _PATH, "LC_ALL": "C"}, cwd="/",
+        )  # fmt: skip
         try:
-            done = subprocess.run(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-                env={"PATH": _PATH, "LC_ALL": "C"},
-                cwd="/",
-            )
-        except subprocess.TimeoutExpired as error:
-            raise TimeoutError(f"command {argv[0]} did not end within {timeout:g} s") from error
-        if done.returncode != 0 and not done.stdout:
-            raise OSError(f"command {argv[0]} ended with {done.returncode}: {done.stderr[:200]!r}")
-        return done.stdout[:READ_LIMIT].decode("utf-8", "replace")
+            said, error = child.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as late:
+            _end(child, grace)
+            raise TimeoutError(f"command {argv[0]} did not end within {timeout:g} s") from late
+        except BaseException:
+            _end(child, grace)
+            raise
+        return Ended(child.returncode, *(t[:READ_LIMIT].decode("utf-8", "replace") for t in (said, error)))
 
     def nvml(self) -> Nvml:
         """The node's NVML, opened on first use and kept by this process (a lane)."""

@@ -38,6 +38,11 @@ class Instance:
         return self.check.per_job
 
     @property
+    def by_order(self) -> bool:
+        """Whether it keeps the devices busy for minutes: asked by hand or by an order alone, never by itself."""
+        return self.check.cost == "deep"
+
+    @property
     def stale_after(self) -> float:
         """Seconds after which an answer is stale."""
         return STALE_ROUNDS * self.interval

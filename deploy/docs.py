@@ -33,6 +33,8 @@ def _asked(check: Check) -> str:
     when = "at a job's hooks" if check.per_job else f"every {check.interval:g} s, before a job when older than 10 s"
     if not check.per_job and (check.scope != "node" or check.cost != "passive" or check.interval >= SELDOM):
         when = f"every {check.interval:g} s"
+    if check.cost == "deep":
+        when = "by hand or by order, on an idle node"
     return f"{when}{'; required' if check.required else ''}"
 
 

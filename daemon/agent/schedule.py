@@ -64,7 +64,7 @@ class Schedule:
     @property
     def periodic(self) -> tuple[Instance, ...]:
         """What is asked between jobs."""
-        return tuple(i for i in self.instances if not i.hook_only)
+        return tuple(i for i in self.instances if not i.hook_only and not i.by_order)
 
     @property
     def cheap(self) -> tuple[Instance, ...]:

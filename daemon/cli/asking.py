@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from daemon.lanes.wire import HostSpec
 from daemon.lanes.zygote import Zygote
 from daemon.plan import Instance, plan
 
+LEVEL = "level"
 COSTS = ("passive", "active", "deep")
 START_LIMIT = 30.0
 MATCH_LIMIT = 5.0
@@ -48,6 +49,7 @@ class Asked:
     sysroot: Path | None = None
     kmsg: Path | None = None
     profile: str | None = None
+    level: int | None = None
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +176,7 @@ def chosen(config: Config, profile: Profile, asked: Asked, gres: int | None = No
         every = plan(config, profile, gres=gres)
     except ProfileError as error:
         raise Undecided(str(error)) from error
+    every = levelled(every, asked)
     if asked.ids:
         found: dict[str, Instance] = {}
         for name in asked.ids:
@@ -187,6 +190,17 @@ def chosen(config: Config, profile: Profile, asked: Asked, gres: int | None = No
         return every if asked.cost is None else tuple(i for i in every if _affordable(i, asked.cost))
     cost = asked.cost or "passive"
     return tuple(i for i in every if _affordable(i, cost) and (not i.hook_only or asked.gpus is not None))
+
+
+def levelled(every: Sequence[Instance], asked: Asked) -> tuple[Instance, ...]:
+    """The instances with the level that was asked for; a usage error where no check named has levels."""
+    if asked.level is None:
+        return tuple(every)
+    if not any(LEVEL in i.check.options for i in every if i.check.name in asked.ids):
+        raise click.UsageError("--level is for a check that has levels: name it, for example dcgm_diag")
+    return tuple(
+        replace(i, options={**i.options, LEVEL: asked.level}) if LEVEL in i.check.options else i for i in every
+    )
 
 
 def _affordable(instance: Instance, cost: str) -> bool:

@@ -12,6 +12,7 @@ from daemon.cli.settings import settings
 
 ORDER = ("fail", "unknown", "warn", "ok", "skipped")
 ONLY_FAIL = "nodevet.only_fail"
+LEVEL = "nodevet.level"
 LABEL = "etc/nodevet-simulated"
 
 
@@ -24,6 +25,10 @@ def _only_fail(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta[ONLY_FAIL] = value
 
 
+def _level(ctx: click.Context, _: click.Parameter, value: int | None) -> None:
+    ctx.meta[LEVEL] = value
+
+
 @click.command()
 @click.argument("ids", nargs=-1)
 @click.option(
@@ -34,6 +39,8 @@ def _only_fail(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option(
     "--gpus", metavar="0,1", help="Device minors, as if a job were given these GPUs; asks the job's checks too."
 )
+@click.option("--level", type=click.IntRange(1, 4), expose_value=False, callback=_level,
+              help="How deep a diagnostic goes, of a check that has levels.")  # fmt: skip
 @click.option("--only-fail", is_flag=True, expose_value=False, callback=_only_fail,
               help="Exit with 0 unless something fails, as the job of a trial does.")  # fmt: skip
 @json_option
@@ -63,13 +70,14 @@ def check(
     Examples:
       nodevet check
       nodevet check ib_port disk_space --json
+      nodevet check dcgm_diag --level 3
       nodevet check --sysroot ./captured --profile hgx-h100
     """
     started = time.monotonic()
     try:
         from daemon.cli.asking import Asked, ask
 
-        answer = ask(settings(ctx), Asked(ids, cost, _minors(gpus), sysroot, kmsg, wanted))
+        answer = ask(settings(ctx), Asked(ids, cost, _minors(gpus), sysroot, kmsg, wanted, ctx.meta.get(LEVEL)))
     except Refused as error:
         raise Undecided(error.message) from error
     except (click.ClickException, click.Abort):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from deploy.simcluster import hang_fs, host_faults  # noqa: F401 - imported so that its faults are known
+from deploy.simcluster import dcgm_faults, hang_fs, host_faults  # noqa: F401 - imported so that its faults are known
 from deploy.simcluster.faults import FAULTS, Effects, Site, Target
 from deploy.simcluster.nvml.build import SONAME, build
 from deploy.simcluster.nvml.state import NvmlState

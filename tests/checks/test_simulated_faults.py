@@ -65,7 +65,10 @@ FAULTS: list[tuple[str, dict[str, object], set[str]]] = [
     ("service_failed", {}, {"service_failed"}),
     ("xid", {"xid": 31, "pid": 4711}, {"gpu_xid_job"}),
     ("xid", {"xid": 119}, {"gpu_xid_reset"}),
-]
+    ("dcgm_error", {"generation": 3, "test": "software", "error": 85, "gpu": 6},
+     {"dcgm_diag_reset", "dcgm_health_failure"}),
+    ("dcgm_engine_down", {}, {"dcgm_engine_down", "dcgm_unasked"}),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

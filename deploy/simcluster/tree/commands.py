@@ -5,7 +5,7 @@ from __future__ import annotations
 IN_STEP = 0.000_021
 """Clock offset of a healthy node, seconds."""
 
-UNITS = ("slurmd", "munge", "chronyd", "sshd", "nvidia-fabricmanager", "nvidia-persistenced")
+UNITS = ("slurmd", "munge", "chronyd", "sshd", "nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm")
 
 
 def recording(*argv: str) -> str:

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from deploy.simcluster.tree import commands, firmware, groups, pci, proc, rdma
+from deploy.simcluster.tree import commands, dcgm, firmware, groups, pci, proc, rdma
 from deploy.simcluster.tree.board import DRIVER, Board, Identity
 from deploy.simcluster.tree.proc import NVIDIA_MAJORS
 
@@ -38,6 +38,7 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
         "sys/class/dmi/id/product_serial": f"SIM-{identity.name}\n",
         **commands.chrony(commands.IN_STEP),
         **commands.units(frozenset()),
+        **dcgm.recordings(board, identity),
     }
 
 

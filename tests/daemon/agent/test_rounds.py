@@ -11,6 +11,7 @@ import pytest
 
 from checks.declare import Check, code, ok
 from checks.judge.policy import shipped
+from checks.profile import GENERIC
 from checks.runner import Outcome
 from checks.wire import Finding, JobAttempt, Report
 from daemon.agent import codes
@@ -18,10 +19,11 @@ from daemon.agent.findings import Findings
 from daemon.agent.identity import Identity
 from daemon.agent.judge import Judge
 from daemon.agent.reporting import Reporter
-from daemon.agent.schedule import Schedule, next_due
+from daemon.agent.schedule import Asks, Schedule, next_due
+from daemon.config import parse_config
 from daemon.lanes.pool import LanePool
 from daemon.outbox.outbox import Outbox
-from daemon.plan import Instance
+from daemon.plan import Instance, plan
 
 START = datetime(2026, 12, 1, tzinfo=timezone.utc)
 BAD = code("test_rounds_bad", "fail", "node", "bad")
@@ -207,6 +209,18 @@ def test_a_question_under_way_is_joined() -> None:
         assert len(done) == 2
 
     asyncio.run(body())
+
+
+def test_what_keeps_devices_busy_is_asked_by_order_alone() -> None:
+    """And no job waits for what is declared to be asked rarely."""
+    every = plan(parse_config("", None, {}), GENERIC)
+    schedule = Schedule("n1", cast(Asks, None), lambda *_: None)
+    schedule.replace(every)
+    assert "dcgm_diag" in {i.check.name for i in every}
+    assert "dcgm_diag" not in {i.check.name for i in schedule.periodic}
+    assert "dcgm_health" in {i.check.name for i in schedule.periodic}
+    cheap = {i.check.name for i in schedule.cheap}
+    assert "dcgm_health" not in cheap and {"gpu_health", "memory"} <= cheap
 
 
 def test_the_first_report_is_whole_on_a_node_that_has_just_booted(monkeypatch: pytest.MonkeyPatch) -> None:

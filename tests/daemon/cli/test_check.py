@@ -13,7 +13,7 @@ import pytest
 from checks.wire import CheckReport
 from daemon.cli.check import check, exit_code
 from daemon.cli.output import Undecided
-from deploy.simcluster import hang_fs
+from deploy.simcluster import dcgm, hang_fs
 from deploy.simcluster.host import SimHost
 from tests.daemon.cli.command import NOBODY, ROOT, document, nodevet, write_config
 from tests.daemon.lanes.harness import eventually, gone
@@ -212,3 +212,18 @@ def test_a_hung_mount_costs_its_time_out_and_one_worker_however_often_it_is_aske
     after = nodevet("check", "mount:/", f"mount:{hung}", "--json", config=config)
     assert [f["code"] for f in document(after)["findings"]] != ["mount_hung"] * 2
     assert not list((tmp_path / "state/lanes").glob("*.json"))
+
+
+def test_a_diagnostic_is_run_at_the_level_that_is_asked_for(tmp_path: Path) -> None:
+    """E53: by name alone, never in passing."""
+    (tree := tmp_path / "tree" / "nodevet-commands").mkdir(parents=True)
+    (tree / "dcgmi_diag_-r_3_-j").write_text(dcgm.diag(3, 3, ["1", "2"], [dcgm.Bad(gpu=1, test="memtest")]))
+    (tree / "dcgmi_diag_-r_4_-j").write_text(dcgm.diag(3, 4, ["1", "2"], [dcgm.Bad(gpu=1, test="memtest")]))
+    config = write_config(tmp_path / "nodevet.toml")
+    asked = ("check", "dcgm_diag", "--sysroot", str(tree.parent), "--json")
+    assert [nodevet(*asked, "--level", str(n), config=config).returncode for n in (3, 4)] == [0, 2]
+    assert not any(
+        f["check"] == "dcgm_diag" for f in document(nodevet(*asked[:1], *asked[2:], config=config))["findings"]
+    )
+    for wrong in (("check", "--level", "2"), ("check", "memory", "--level", "2"), (*asked, "--level", "5")):
+        assert nodevet(*wrong, config=config).returncode == 64

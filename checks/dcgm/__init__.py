@@ -1,0 +1,1 @@
+"""Questions to NVIDIA's DCGM, where it is installed."""
