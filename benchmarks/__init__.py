@@ -8,6 +8,6 @@ tree and a stand-in for NVML that takes as long as its table of latencies says),
 
     python -m benchmarks                  everything, about three minutes
     python -m benchmarks --quick          fewer rounds and agents, under a minute
-    python -m benchmarks --only job       one part: hook, agent, job, nhc, server
+    python -m benchmarks --only job       one part: checks, hook, agent, job, nhc, server
     python -m benchmarks --json out.json  the same lines for machines
 """

@@ -14,12 +14,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from benchmarks import agent, hook, ingest, job, nhc
+from benchmarks import agent, checks, hook, ingest, job, nhc
 from benchmarks.ground import Ground, NotReady, ground
 from benchmarks.server import slurm, start_server
 from benchmarks.table import Line, render
 
-PARTS = ("hook", "agent", "job", "nhc", "server")
+PARTS = ("checks", "hook", "agent", "job", "nhc", "server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,21 @@ class Size:
     nodes: int
     jobs: int
     batches: int
+    commands: int
 
 
-FULL = Size(rounds=200, idle=60.0, nodes=64, jobs=5, batches=20)
-QUICK = Size(rounds=30, idle=20.0, nodes=16, jobs=2, batches=5)
+FULL = Size(rounds=200, idle=60.0, nodes=64, jobs=5, batches=20, commands=15)
+QUICK = Size(rounds=30, idle=20.0, nodes=16, jobs=2, batches=5, commands=5)
 
 
 def lines(ground: Ground, size: Size, only: tuple[str, ...]) -> Iterator[list[Line]]:
     """Every part that is wanted, on one ground; the idle agent rests while the hook is measured."""
     wanted = only or PARTS
+    if "checks" in wanted:
+        _say("checks: the complete passive set")
+        yield checks.measure(ground, size.commands)
+    if set(wanted) == {"checks"}:
+        return
     with slurm(ground, size.nodes) as conf:
         _say("central service", "with a slurmctld" if conf else "without Slurm")
         service = start_server(ground, conf)

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from checks import tree
 from checks.wire import JobAttempt
 
 if TYPE_CHECKING:
@@ -71,13 +72,18 @@ class Host:
     clock: Callable[[], float] = time.monotonic
     look: int = 0
     keeps: dict[str, object] = field(default_factory=dict, repr=False)
+    _root: str = field(default="", init=False, repr=False)
     _nvml: Nvml | None = field(default=None, repr=False)
     _seen: tuple[int, Nvml] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Keep the root as text too: a node has hundreds of small files, and paths as objects cost more than reading."""
+        self._root = str(self.root).rstrip("/")
 
     @property
     def redirected(self) -> bool:
         """Whether this is not the live root of the machine we run on."""
-        return self.root != Path("/")
+        return self._root != ""
 
     @property
     def privileged(self) -> bool:
@@ -89,16 +95,30 @@ class Host:
         return datetime.now(timezone.utc)
 
     def path(self, path: str | Path) -> Path:
-        """Where the node's absolute ``path`` lies for us."""
-        return self.root / str(path).lstrip("/")
+        """Where the node's absolute ``path`` lies for us; a link in a redirected tree leads nowhere outside of it."""
+        real = self._real(path)
+        return Path(tree.inside(self._root, real) if self._root else real)
+
+    def _real(self, path: str | Path) -> str:
+        """One of the node's paths, or one of ours already, as ours."""
+        text = path if isinstance(path, str) else str(path)
+        if self._root and not isinstance(path, str) and (text == self._root or text.startswith(self._root + "/")):
+            return text
+        return f"{self._root}/{text.lstrip('/')}"
 
     def name(self, path: Path) -> str:
         """The node's own name for one of our paths, the inverse of path()."""
         return "/" + str(path.relative_to(self.root))
 
+    def link(self, path: str | Path) -> str:
+        """What a symbolic link of the node says; OSError when it is none."""
+        real = self._real(path)
+        folder, _, name = real.rpartition("/")
+        return os.readlink(f"{tree.inside(self._root, folder)}/{name}" if self._root and folder != self._root else real)
+
     def glob(self, pattern: str) -> list[Path]:
         """Sorted paths of the node that match the absolute ``pattern``."""
-        return sorted(self.root.glob(pattern.lstrip("/")))
+        return [Path(found) for found in sorted(tree.matching(self._root, pattern, kept=self._root != ""))]
 
     def read(self, path: str | Path) -> str:
         """Text of a node's file, at most READ_LIMIT bytes, undecodable bytes replaced."""
@@ -106,7 +126,9 @@ class Host:
 
     def read_bytes(self, path: str | Path, limit: int = 256) -> bytes:
         """The first ``limit`` bytes of a node's file."""
-        real = path if isinstance(path, Path) and path.is_relative_to(self.root) else self.path(path)
+        real = self._real(path)
+        if self._root:
+            real = tree.readable(self._root, real)
         # Without a file object in between: a node has hundreds of these files, each of a few bytes.
         descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -120,7 +142,10 @@ class Host:
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """What a check keeps in this process between rounds, made on first use; gone when its lane ends."""
-        return _KEPT.setdefault((self.root, name), make())  # type: ignore[return-value]
+        key = (self._root, name)
+        if key not in _KEPT:
+            _KEPT[key] = make()
+        return _KEPT[key]  # type: ignore[return-value]
 
     def keep(self, name: str, value: object) -> None:
         """Have the agent remember plain data for this check, small, over its own restarts; given back in ``memory``."""

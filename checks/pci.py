@@ -57,8 +57,7 @@ def _function(host: Host, name: str) -> Function | None:
 
 def driver(host: Host, bdf: str) -> str:
     """Name of the kernel driver bound to a function, empty when none is."""
-    link = host.path(f"{DEVICES}/{bdf}/driver")
     try:
-        return link.readlink().name
+        return host.link(f"{DEVICES}/{bdf}/driver").rpartition("/")[2]
     except OSError:
         return ""

@@ -119,7 +119,7 @@ def _link(host: Host, path: str, known: dict[str, Mount]) -> str:
     if path in known:
         return ""
     try:
-        return os.readlink(host.path(path))
+        return host.link(path)
     except OSError:
         return ""
 

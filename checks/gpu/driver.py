@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 from checks.declare import Skip, check, code
 from checks.gpu.driver_files import module_version
@@ -144,8 +145,7 @@ def _installed(host: Host, module: str) -> str:
     """
     found = []
     for folder in _folders(host):
-        link = host.path(f"{folder}/libnvidia-ml.so.1")
-        if link.is_symlink():
-            found.append(link.readlink().name.partition(".so.")[2])
+        with suppress(OSError):
+            found.append(host.link(f"{folder}/libnvidia-ml.so.1").rpartition("/")[2].partition(".so.")[2])
     versions = [v for v in found if v[:1].isdecimal() and "." in v]
     return module if module in versions else next(iter(versions), "")

@@ -59,13 +59,16 @@ class KernelLog:
     A device gives one record a read, a plain file many lines; both are opened without blocking and read up to a limit.
     """
 
-    def __init__(self, path: Path, *, device: bool = False, captured: bool = False) -> None:
+    def __init__(self, path: Path, *, device: bool = False, file: bool = False, captured: bool = False) -> None:
         """``device``: nothing but the kernel's own device will do; a container may have something else in its place.
+
+        ``file``: nothing but a file will do; a device in a kept tree would be the log of the machine we run on.
 
         ``captured``: a log that somebody kept, of any form and maybe of another machine, is judged as of its own end.
         """
         self._path = path
         self._device = device
+        self._regular = file
         self._captured = captured
         self._fd: int | None = None
         self._file: tuple[int, int, int] | None = None
@@ -87,6 +90,8 @@ class KernelLog:
         character = stat.S_ISCHR(info.st_mode)
         if (self._device and not character) or (character and info.st_rdev != _KMSG):
             raise OSError(errno.ENODEV, "not the kernel's log device (1:11), nothing can be seen in it")
+        if self._regular and not stat.S_ISREG(info.st_mode):
+            raise OSError(errno.ENODEV, "no file: a device in a tree is the machine's we run on")
         done = self._read_device(reading) if character else self._read_file(info, reading)
         self._caught_up = self._caught_up or done
         return reading

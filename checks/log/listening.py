@@ -32,7 +32,9 @@ def usual(host: Host) -> bool:
 
 def open_log(host: Host) -> KernelLog:
     """A reader of its own for one check; on a live node nothing but the kernel's own device is believed."""
-    return KernelLog(log_path(host), device=usual(host) and not host.redirected, captured=host.captured)
+    live = usual(host) and not host.redirected
+    kept = host.kmsg is None and host.redirected
+    return KernelLog(log_path(host), device=live, file=kept, captured=host.captured)
 
 
 def listen(host: Host, log: KernelLog, boot_id: str) -> Reading | Finding:

@@ -1,0 +1,107 @@
+"""A kept tree is read as its node would read it, and nothing in it leads to the machine we run on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from checks import Host
+from checks.catalog import load
+from checks.runner import run_check
+from checks.tree import matching
+from tests.fakes import Plant
+
+OUTSIDE = "of the machine we run on\n"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path.parent / f"{tmp_path.name}-outside"
+    folder.mkdir()
+    (folder / "state").write_text(OUTSIDE)
+    return folder
+
+
+def test_an_absolute_link_begins_at_the_root_of_the_tree(plant: Plant) -> None:
+    host = plant({"/run/state": "inside\n", "/var/run": "-> /run", "/etc/state": "-> /var/run/state"})
+    assert host.read("/var/run/state") == host.read("/etc/state") == "inside\n"
+    assert host.path("/var/run/state") == host.root / "run/state"
+    assert [host.name(p) for p in host.glob("/var/run/*")] == ["/var/run/state"]
+    assert host.link("/etc/state") == "/var/run/state"
+
+
+@pytest.mark.parametrize("climb", ["", "../../../../../../../../.."])
+def test_no_link_leads_out(plant: Plant, outside: Path, climb: str) -> None:
+    """A captured tree is anybody's: its links must not make a root user's check read this machine's files."""
+    host = plant({"/sys/class/net/eth0/mtu": "1500\n", "/sys/class/net/far": f"-> {climb}{outside}",
+                  "/sys/state": f"-> {climb}{outside}/state"})  # fmt: skip
+    for path in ("/sys/class/net/far/state", "/sys/state"):
+        with pytest.raises(FileNotFoundError):
+            host.read(path)
+        with pytest.raises(FileNotFoundError):
+            host.read(host.root / path.lstrip("/"))
+        assert not host.path(path).exists()
+    assert host.glob("/sys/class/net/*/state") == []
+    assert [p.name for p in host.glob("/sys/class/net/*")] == ["eth0", "far"]
+
+
+def test_an_escape_into_a_namesake_is_seen(plant: Plant, outside: Path) -> None:
+    """A folder whose name begins like the root's is another folder."""
+    beside = Path(f"{outside.parent}/{plant({}).root.name}-beside")
+    beside.mkdir()
+    (beside / "state").write_text(OUTSIDE)
+    host = plant({"/state": f"-> ../{beside.name}/state"})
+    with pytest.raises(FileNotFoundError):
+        host.read("/state")
+
+
+def test_links_in_a_ring_are_an_error(plant: Plant) -> None:
+    host = plant({"/a": "-> /b", "/b": "-> /a"})
+    with pytest.raises(OSError, match="symbolic links"):
+        host.read("/a")
+
+
+def test_a_pipe_in_a_tree_is_not_waited_for(plant: Plant) -> None:
+    host = plant({"/proc/uptime": "1.0 1.0\n"})
+    os.mkfifo(host.root / "proc/meminfo")
+    with pytest.raises(OSError, match="no regular file"):
+        host.read("/proc/meminfo")
+    assert host.uptime() == 1.0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
+def test_a_device_in_a_tree_is_not_this_machines(plant: Plant) -> None:
+    """An archive that root unpacks makes real devices: one of them is the running kernel's log."""
+    host = plant({"/dev/x": ""})
+    os.mknod(host.root / "dev/kmsg", 0o600 | 0o020000, os.makedev(1, 11))
+    with pytest.raises(OSError, match="no regular file"):
+        host.read("/dev/kmsg")
+
+
+def test_the_live_root_is_read_as_it_is() -> None:
+    host = Host()
+    assert not host.redirected
+    assert host.path("/proc/self/stat") == Path("/proc/self/stat")
+    assert host.read("/proc/self/comm") == Path("/proc/self/comm").read_text()
+    assert Path("/proc/uptime") in host.glob("/proc/upt*")
+
+
+def test_a_pattern_finds_what_pathlib_finds(plant: Plant) -> None:
+    host = plant({f"/sys/class/infiniband/mlx5_{n}/ports/1/state": "4: ACTIVE\n" for n in (0, 1, 10)})
+    (host.root / "sys/class/.hidden").mkdir()
+    for pattern in ("sys/class/*", "sys/class/infiniband/mlx5_[01]/ports/*/state", "sys/*/*/mlx5_1?", "sys/no/*",
+                    "sys/class/infiniband/*/ports/1", "sys/class", "sys/none", "sys/class/infiniband/*/state/*"):  # fmt: skip
+        expected = sorted(str(p) for p in host.root.glob(pattern))
+        assert sorted(matching(str(host.root), "/" + pattern, kept=True)) == expected
+        assert sorted(matching(str(host.root), "/" + pattern, kept=False)) == expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
+def test_the_kernels_device_in_a_tree_is_this_machines_log(plant: Plant) -> None:
+    """E101: an unpacked archive holds a real /dev/kmsg; what this machine's kernel wrote is not that node's."""
+    host = plant({"/proc/uptime": "1.0 1.0\n", "/dev/x": ""})
+    os.mknod(host.root / "dev/kmsg", 0o600 | 0o020000, os.makedev(1, 11))
+    (found,) = run_check(load()["kernel_xid"], host).findings
+    assert (found.code, found.blame, "device" in found.message) == ("kernel_log_unreadable", "self", True)
