@@ -118,7 +118,7 @@ def _line(what: str, ms: float, limit: float, beside: str, n: int) -> Line:
 
 
 def _whole(ground: Ground, host: SimHost, runs: int) -> tuple[Spread, Spread]:
-    """The command in turn with a bare interpreter; every process of it is counted, also those it leaves to end alone."""
+    """The command in turn with a bare interpreter; every process of it is counted, orphans too."""
     nodevet = [sys.executable, "-I", "-m", "daemon", "--config", str(_config(ground, host)), "check", "--json"]
     command, bare = [], []
     for _ in range(runs):

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.rounds SPEC` asks the whole passive set in forked workers, as an agent does, and prints its CPU.
+"""`python -m benchmarks.rounds SPEC` asks the whole passive set in forked workers, as an agent does, and tells the CPU.
 
 A process of its own: NVML is loaded once per process, and what a worker costs depends on what its parent has imported.
 """

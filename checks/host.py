@@ -77,7 +77,7 @@ class Host:
     _seen: tuple[int, Nvml] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Keep the root as text too: a node has hundreds of small files, and paths as objects cost more than reading."""
+        """Keep the root as text too: of hundreds of small files, paths as objects cost more than reading."""
         self._root = str(self.root).rstrip("/")
 
     @property

@@ -28,13 +28,13 @@ def inside(root: str, real: str) -> str:
 
 
 def readable(root: str, real: str) -> str:
-    """Like ``inside`` of a file that may be opened: a device or pipe in a tree is the machine's we run on."""
+    """Like ``inside`` of a file that may be opened: a device in a tree is the machine's we run on."""
     if _proven(root, real) and stat.S_ISREG(os.lstat(real).st_mode):
         return real
     real = inside(root, real)
     kind = os.stat(real).st_mode
-    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-        raise OSError(errno.ENXIO, "no regular file in this tree", real)
+    if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+        raise OSError(errno.ENXIO, "a device in a tree is the machine's we run on", real)
     return real
 
 

@@ -63,20 +63,12 @@ def test_links_in_a_ring_are_an_error(plant: Plant) -> None:
         host.read("/a")
 
 
-def test_a_pipe_in_a_tree_is_not_waited_for(plant: Plant) -> None:
-    host = plant({"/proc/uptime": "1.0 1.0\n"})
-    os.mkfifo(host.root / "proc/meminfo")
-    with pytest.raises(OSError, match="no regular file"):
-        host.read("/proc/meminfo")
-    assert host.uptime() == 1.0
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
 def test_a_device_in_a_tree_is_not_this_machines(plant: Plant) -> None:
     """An archive that root unpacks makes real devices: one of them is the running kernel's log."""
     host = plant({"/dev/x": ""})
     os.mknod(host.root / "dev/kmsg", 0o600 | 0o020000, os.makedev(1, 11))
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="a device in a tree"):
         host.read("/dev/kmsg")
 
 
@@ -91,8 +83,9 @@ def test_the_live_root_is_read_as_it_is() -> None:
 def test_a_pattern_finds_what_pathlib_finds(plant: Plant) -> None:
     host = plant({f"/sys/class/infiniband/mlx5_{n}/ports/1/state": "4: ACTIVE\n" for n in (0, 1, 10)})
     (host.root / "sys/class/.hidden").mkdir()
-    for pattern in ("sys/class/*", "sys/class/infiniband/mlx5_[01]/ports/*/state", "sys/*/*/mlx5_1?", "sys/no/*",
-                    "sys/class/infiniband/*/ports/1", "sys/class", "sys/none", "sys/class/infiniband/*/state/*"):  # fmt: skip
+    rdma = "sys/class/infiniband"
+    for pattern in ("sys/class/*", f"{rdma}/mlx5_[01]/ports/*/state", "sys/*/*/mlx5_1?", "sys/no/*",
+                    f"{rdma}/*/ports/1", "sys/class", "sys/none", f"{rdma}/*/state/*"):  # fmt: skip
         expected = sorted(str(p) for p in host.root.glob(pattern))
         assert sorted(matching(str(host.root), "/" + pattern, kept=True)) == expected
         assert sorted(matching(str(host.root), "/" + pattern, kept=False)) == expected
@@ -103,5 +96,5 @@ def test_the_kernels_device_in_a_tree_is_this_machines_log(plant: Plant) -> None
     """E101: an unpacked archive holds a real /dev/kmsg; what this machine's kernel wrote is not that node's."""
     host = plant({"/proc/uptime": "1.0 1.0\n", "/dev/x": ""})
     os.mknod(host.root / "dev/kmsg", 0o600 | 0o020000, os.makedev(1, 11))
-    (found,) = run_check(load()["kernel_xid"], host).findings
+    (found,) = run_check(load()["kernel_oom"], host).findings
     assert (found.code, found.blame, "device" in found.message) == ("kernel_log_unreadable", "self", True)

@@ -21,7 +21,7 @@ def test_the_live_kernel_log_is_the_device(monkeypatch: pytest.MonkeyPatch) -> N
     asked: list[bool] = []
 
     class Watched(KernelLog):
-        def __init__(self, path: Path, *, device: bool = False, captured: bool = False) -> None:
+        def __init__(self, path: Path, *, device: bool = False, file: bool = False, captured: bool = False) -> None:
             asked.append(device)
             raise OSError("seen enough")
 
