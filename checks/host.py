@@ -142,7 +142,7 @@ class Host:
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """What a check keeps in this process between rounds, made on first use; gone when its lane ends."""
-        key = (self._root, name)
+        key = (self.root, name)
         if key not in _KEPT:
             _KEPT[key] = make()
         return _KEPT[key]  # type: ignore[return-value]

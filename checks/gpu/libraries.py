@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from checks.host import Host
@@ -56,8 +57,9 @@ def _seen(host: Host, name: str) -> Iterator[tuple[str, str]]:
         try:
             yield f"{folder}/{name}", trouble_of(path)
         except FileNotFoundError:
-            if path.is_symlink():
-                yield f"{folder}/{name}", f"leads to {path.readlink().name}, which is missing"
+            with suppress(OSError):
+                target = host.link(f"{folder}/{name}").rpartition("/")[2]
+                yield f"{folder}/{name}", f"leads to {target}, which is missing"
         except OSError as error:
             yield f"{folder}/{name}", f"cannot be read ({error.strerror})"
 
