@@ -181,6 +181,18 @@ def driver_mismatch(site: Site, *, module: str = "570.172.08") -> Effects:
 
 
 @fault
+def cuda_fails(site: Site, *, error: int = 802) -> Effects:
+    """CUDA does not start although NVML looks well: cuInit gives this error, 802 until the fabric is set up."""
+    return Effects(nvml={"call.cuInit.error": error})
+
+
+@fault
+def cuda_hangs(site: Site, *, uninterruptible: int = 0) -> Effects:
+    """cuInit does not return while NVML goes on answering."""
+    return Effects(nvml={"call.cuInit.hang": 1, "hang.uninterruptible": uninterruptible})
+
+
+@fault
 def device_file_replaced(site: Site, *, name: str = "nvidia0") -> Effects:
     """A regular file stands where a device file of the driver should: somebody wrote to the path."""
     if "/" in name or not name.startswith("nvidia"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deploy.simcluster import dcgm_faults, hang_fs, host_faults  # noqa: F401 - imported so that its faults are known
 from deploy.simcluster.faults import FAULTS, Effects, Site, Target
-from deploy.simcluster.nvml.build import SONAME, build
+from deploy.simcluster.nvml.build import CUDA_SONAME, SONAME, build, build_cuda
 from deploy.simcluster.nvml.state import NvmlState
 from deploy.simcluster.record import ActiveFault, Boot, Record
 from deploy.simcluster.tree import PROFILES, Content, Identity, baseline, proc, put, write_tree
@@ -71,11 +71,14 @@ class SimHost:
         """Write everything for a healthy node; an existing one keeps its boot and its faults."""
         (self.folder / "lib").mkdir(parents=True, exist_ok=True)
         with self._record.locked():
-            # A copy, not a link: the library finds its state beside itself even when a reader resolves links.
-            library = self.nvml_library
-            fresh = library.with_suffix(".new")
-            shutil.copyfile(build(self._cache), fresh)
-            fresh.replace(library)
+            # Copies, not links: a library finds its state beside itself even when a reader resolves links.
+            for built, library in (
+                (build(self._cache), self.nvml_library),
+                (build_cuda(self._cache), self.nvml_library.with_name(CUDA_SONAME)),
+            ):
+                fresh = library.with_suffix(".new")
+                shutil.copyfile(built, fresh)
+                fresh.replace(library)
             if not self._record.exists:
                 self._record.faults = []
                 self._record.boot = Boot(boot_id=str(uuid.uuid4()), btime=int(time.time()) - UPTIME)

@@ -41,6 +41,7 @@ for name, target in faults:
     seen[f"{name} {json.dumps(target)}"] = look()
     sim.heal()
     sim.reboot()
+    (sim.sysroot / "proc/uptime").write_text("3600.00 3600.00\n")
     look()
 seen["healed"] = look()
 print(json.dumps(seen))
@@ -63,6 +64,9 @@ FAULTS: list[tuple[str, dict[str, object], set[str]]] = [
     ("cgroups_left", {}, {"cgroups_many", "job_cgroups_left"}),
     ("clock_skew", {"seconds": 300.0}, {"clock_off"}),
     ("service_failed", {}, {"service_failed"}),
+    ("cuda_fails", {"error": 802}, {"gpu_cuda_not_ready"}),
+    ("device_file_replaced", {"name": "nvidiactl"}, {"gpu_device_file_wrong"}),
+    ("peermem_unloaded", {}, {"gpu_peermem_absent"}),
     ("xid", {"xid": 31, "pid": 4711}, {"gpu_xid_job"}),
     ("xid", {"xid": 119}, {"gpu_xid_reset"}),
     ("dcgm_error", {"generation": 3, "test": "software", "error": 85, "gpu": 6},

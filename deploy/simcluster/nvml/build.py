@@ -10,6 +10,8 @@ from pathlib import Path
 
 SONAME = "libnvidia-ml.so.1"
 SOURCES = ("state.c", "gate.c", "slots.c", "system.c", "device.c", "board.c", "health.c", "fields.c")
+CUDA_SONAME = "libcuda.so.1"
+CUDA_SOURCES = ("state.c", "gate.c", "slots.c", "cuda.c")
 FLAGS = (
     "-std=gnu11",
     "-O2",
@@ -28,21 +30,30 @@ class CannotBuild(RuntimeError):
 
 
 def build(cache: Path) -> Path:
-    """Return the library below ``cache``, compiled if this very source has not been compiled there before."""
+    """Return NVML's stand-in below ``cache``, compiled if this very source has not been compiled there before."""
+    return _build(cache, SONAME, SOURCES)
+
+
+def build_cuda(cache: Path) -> Path:
+    """Return the stand-in for the CUDA driver's library, made in the same way."""
+    return _build(cache, CUDA_SONAME, CUDA_SOURCES)
+
+
+def _build(cache: Path, soname: str, sources: tuple[str, ...]) -> Path:
     here = Path(__file__).parent
     digest = hashlib.sha256(" ".join(FLAGS).encode())
-    for name in ("stand_in.h", *SOURCES):
+    for name in ("stand_in.h", *sources):
         digest.update((here / name).read_bytes())
-    library = cache / digest.hexdigest()[:16] / SONAME
+    library = cache / digest.hexdigest()[:16] / soname
     if library.exists():
         return library
     compiler = shutil.which("cc", path=os.environ.get("PATH", "/usr/bin:/bin"))
     if compiler is None:
         raise CannotBuild("no C compiler; install gcc and libc6-dev")
     library.parent.mkdir(parents=True, exist_ok=True)
-    fresh = library.with_name(f"{SONAME}.{os.getpid()}")
-    argv = [compiler, *FLAGS, "-shared", f"-Wl,-soname,{SONAME}", "-o", str(fresh)]
-    argv += [str(here / name) for name in SOURCES] + ["-ldl"]
+    fresh = library.with_name(f"{soname}.{os.getpid()}")
+    argv = [compiler, *FLAGS, "-shared", f"-Wl,-soname,{soname}", "-o", str(fresh)]
+    argv += [str(here / name) for name in sources] + ["-ldl"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise CannotBuild(f"the stand-in does not compile: {done.stderr.strip()[-2000:]}")

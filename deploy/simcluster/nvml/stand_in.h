@@ -72,6 +72,7 @@ int state_text(const char *key, char *value, size_t size);
 int state_number(const char *key, long long *value);
 
 /* gate.c: every call passes it once: latency, hang, error */
+int gate_once(const char *call);
 int gate_system(const char *call);
 int gate_device(device_t device, const char *call, int *slot);
 void gate_opened(int by);
