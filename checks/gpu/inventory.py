@@ -111,7 +111,7 @@ def _text(value: object) -> str:
 @check(
     lane="nvml",
     interval=3600,
-    timeout=10.0,
+    timeout=5.0,
     codes=(MIXED, OTHER, MODELS, MEMORY, TWICE, EXCLUDED, GPU_UNANSWERED),
 )
 def gpu_inventory(

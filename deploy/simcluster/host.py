@@ -9,7 +9,12 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from deploy.simcluster import dcgm_faults, hang_fs, host_faults  # noqa: F401 - imported so that its faults are known
+from deploy.simcluster import (  # noqa: F401 - modules of faults are imported so that their faults are known
+    dcgm_faults,
+    driver_faults,
+    hang_fs,
+    host_faults,
+)
 from deploy.simcluster.faults import FAULTS, Effects, Site, Target
 from deploy.simcluster.nvml.build import CUDA_SONAME, SONAME, build, build_cuda
 from deploy.simcluster.nvml.state import NvmlState

@@ -41,7 +41,7 @@ for name, target in faults:
     seen[f"{name} {json.dumps(target)}"] = look()
     sim.heal()
     sim.reboot()
-    (sim.sysroot / "proc/uptime").write_text("3600.00 3600.00\n")
+    (sim.sysroot / "proc/uptime").write_text("3600.00 3600.00")
     look()
 seen["healed"] = look()
 print(json.dumps(seen))
