@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 OUTPUT_LIMIT = 64 * 1024
-_GRACE = 1.0
+_GRACE, _DEATH = 1.0, 5.0
+"""Seconds that one has to end after TERM, and to be gone after KILL, which only the kernel can hold up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,12 @@ def run(argv: Sequence[str], env: Mapping[str, str], *, timeout: float) -> Done:
     try:
         output, _ = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        for end in (child.terminate, child.kill):
-            end()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.communicate(timeout=_GRACE)
-                break
         if child.stdout is not None:
             child.stdout.close()
+        for end, grace in ((child.terminate, _GRACE), (child.kill, _DEATH)):
+            end()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(grace)
+                break
         return Done(None, "")
     return Done(child.returncode, output[:OUTPUT_LIMIT].decode("utf-8", "replace"))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from deploy.simcluster import waiting
 from tests.fakes import Plant, planter
+
+# A deadline here only says when a test gives up; several clusters at once on two cores are slow, not wrong.
+os.environ.setdefault(waiting.PATIENCE, "3")
 
 
 @pytest.fixture

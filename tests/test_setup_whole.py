@@ -27,7 +27,7 @@ class Checkout:
 
     def run(self, script: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run one of the set-up's scripts as make does."""
-        return subprocess.run(self.argv(script), env=self.env | env, capture_output=True, text=True, timeout=120)
+        return subprocess.run(self.argv(script), env=self.env | env, capture_output=True, text=True, timeout=400)
 
     def argv(self, script: str) -> list[str]:
         """The command of one of the set-up's scripts."""

@@ -80,7 +80,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What was found under each fault, one after the other, in a process of its own (NVML is loaded once)."""
     faults = json.dumps([(name, target) for name, target, _ in FAULTS])
     argv = [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("sim")), faults]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, list[str]] = json.loads(done.stdout)
     return found

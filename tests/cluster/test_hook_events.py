@@ -11,7 +11,7 @@ from deploy.simcluster import processes
 from tests.cluster.hook_bench import FIRST, LAST, Bench, bench
 from tests.flow.flow import OURS
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.hook_bench import Bench, bench
 from tests.flow.flow import OURS
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 FORCE_REQUEUE = (23, 2, 0)
 RUN_IN_JOB = (24, 11, 0)

@@ -43,7 +43,7 @@ def check(host: SimHost) -> tuple[int, set[tuple[str, str]], dict[str, object]]:
         '[checks.mount]\npaths = ["/scratch"]\n[checks.services]\nunits = ["munge.service"]\n'
     )
     argv = [sys.executable, "-m", "daemon", "--config", str(config), "check", "--json", "--gpus", "3"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, cwd=Path(__file__).parents[2])
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=400, check=False, cwd=Path(__file__).parents[2])
     assert done.stdout, done.stderr
     answer = json.loads(done.stdout)
     worrying = {(one["code"], one["target"]) for one in answer["findings"] if one["status"] not in {"ok", "skipped"}}

@@ -39,7 +39,7 @@ class Target:
         """Run the installer with its files below ``root``, without an index."""
         command = [str(INSTALL), "--destdir", str(self.root), "--wheels", str(self.wheels), *options]
         env = {"PATH": os.environ["PATH"], "PIP_CONFIG_FILE": os.devnull, "HOME": str(self.root.parent)}
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=150)
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=400)
 
     def python(self, code: str) -> str:
         """What the installed Python prints."""

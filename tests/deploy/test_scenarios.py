@@ -14,7 +14,7 @@ from deploy.simcluster.matrix.releases import installed
 from deploy.simcluster.matrix.rows import Outcome, Row
 from deploy.simcluster.matrix.scenario import Act, Part, Scenario
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 PLAYED = ("GPU lost", "administrator's drain", "two nodes, fault on the second")
 
 

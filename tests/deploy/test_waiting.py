@@ -26,6 +26,7 @@ def after(failures: int, error: Exception) -> Callable[[], bool]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "STEP", 0.001)
+    monkeypatch.delenv(waiting.PATIENCE)
 
 
 def test_a_command_that_fails_meanwhile_only_means_not_yet() -> None:
@@ -45,3 +46,9 @@ def test_the_end_says_what_was_awaited_even_where_looking_fails() -> None:
         waiting.wait_for(lambda: False, 0.01, lambda: "node is not idle")
     with pytest.raises(LabError, match=r"scontrol ended with 1 \(after 0.01 s\)"):
         waiting.wait_for(lambda: False, 0.01, told)
+
+
+def test_a_busy_machine_is_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(waiting.PATIENCE, "3")
+    with pytest.raises(LabError, match=r"\(after 0.03 s\)"):
+        waiting.wait_for(lambda: False, 0.01, lambda: "never")

@@ -10,7 +10,7 @@ import pytest
 from deploy.simcluster.cluster import Options
 from tests.flow.flow import OURS, WIDE_GUARD, Flow, running
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

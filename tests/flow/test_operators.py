@@ -11,7 +11,7 @@ from slurm.commands import Commands
 from slurm.exclusions import Exclusion
 from tests.flow.flow import WIDE_GUARD, Flow, running
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SETTINGS = 'annotate = ["comment"]\nresume_kill_task_failed = true\n'
 JOB = b"SLURM_JOB_ID=4242\0SLURM_STEP_ID=0"

@@ -9,7 +9,7 @@ import pytest
 from deploy.simcluster.cluster import Options
 from tests.flow.flow import OURS, WIDE_GUARD, Flow, running
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 HOOKS = {"Prolog": "prolog", "Epilog": "epilog", "HealthCheckProgram": "health"}
 HOSTILE = """ADMIN: "fan" 'three' $(reboot) `id`; köln 東京 nodevet: gpu_lost"""

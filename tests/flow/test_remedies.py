@@ -11,7 +11,7 @@ from deploy.simcluster.cluster import Options
 from slurm.reason import parse
 from tests.flow.flow import OURS, WIDE_GUARD, Flow, running
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 ON = (
     '[remedy]\nmode = "on"\nat_once = 2\n[remedy.reset_gpu]\nmode = "on"\n[remedy.reboot]\nmode = "on"\n'
     '[remedy.run.note]\nmode = "dry_run"\n'

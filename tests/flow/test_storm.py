@@ -10,7 +10,7 @@ from checks.judge.guard import GuardLimits
 from deploy.simcluster import lab_ground
 from deploy.simcluster.storm import Storm, alike, calls_of, mixed, storm, well
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 NODES = 40
 SECONDS = 8.0

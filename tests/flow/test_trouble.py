@@ -15,7 +15,7 @@ from api.store.views import IncidentView
 from deploy.simcluster.cluster import Options
 from tests.flow.flow import OURS, WIDE_GUARD, Flow, running
 
-pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.timeout(600)]
 
 # From the call of a hook that gets no answer to its end: its whole deadline, and what a busy machine needs.
 GIVEN_UP = 25.0

@@ -12,7 +12,7 @@ from api.service_port import LookView, MoveView
 from deploy.simcluster.cluster import Options
 from tests.flow.flow import OURS, WIDE_GUARD, Flow, running
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 CHECK = f"exec {sys.executable} -I -m daemon --config {{base}}/agents/$0/nodevet.toml check --json --only-fail"
 TRIAL = f"""
 verify_by = "job"

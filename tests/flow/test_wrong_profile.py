@@ -13,7 +13,7 @@ from checks.judge.guard import GuardLimits
 from deploy.simcluster.cluster import Options
 from tests.flow.flow import Flow, running
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 NODES = 8
 JOBS = 200

@@ -79,7 +79,7 @@ def test_a_broken_entry_point_is_told_and_the_others_work(planted: Path, tmp_pat
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{planted}"},
         cwd="/",
         capture_output=True,
-        timeout=120,
+        timeout=400,
     )
     assert done.returncode == 3, done.stderr
     report = msgspec.json.decode(done.stdout, type=CheckReport)

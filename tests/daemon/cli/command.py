@@ -24,7 +24,7 @@ def nodevet(
         env={"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
         user=user,
         group=user,

@@ -151,17 +151,19 @@ def test_a_program_that_is_late_is_asked_to_end(tmp_path: Path) -> None:
 
 
 def test_a_site_executable_reads_one_document_and_its_status_tells(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    host = Host(root=tmp_path)  # jobs of a cluster that another test runs meanwhile are none of ours
     with tempfile.TemporaryDirectory(prefix="nv-run-", dir="/tmp") as folder:
         path = Path(folder) / "mend"
         for status, outcome in ((0, "done"), (2, "busy"), (1, "failed"), (77, "failed")):
             path.write_text(f'#!/bin/sh\nread line\necho "got $line"\nexit {status}\n')
             path.chmod(0o755)
-            done = run(Host(), directory=folder, name="mend", document='{"node": "n1"}\n', limit=10.0)
+            done = run(host, directory=folder, name="mend", document='{"node": "n1"}\n', limit=10.0)
             assert (done["outcome"], f"ended with {status}: got" in str(done["text"])) == (outcome, True), done
         with suppress(OSError):
             path.unlink()
-        assert run(Host(), directory=folder, name="mend", document="", limit=5.0)["outcome"] == "refused"
-        assert run(Host(), directory=folder, name="../mend", document="", limit=5.0)["outcome"] == "refused"
+        assert run(host, directory=folder, name="mend", document="", limit=5.0)["outcome"] == "refused"
+        assert run(host, directory=folder, name="../mend", document="", limit=5.0)["outcome"] == "refused"
 
 
 def test_what_was_begun_and_not_ended_is_lost_to_the_next_agent() -> None:
