@@ -67,8 +67,9 @@ def _prove(declared: Check) -> None:
             raise ValueError(f"check {declared.name}: {name} {value}, expected 0 to 86400 s")
     if declared.each is not None and declared.each not in declared.options:
         raise ValueError(f"check {declared.name}: no option {declared.each!r} to split by")
-    if declared.only_with is not None and declared.only_with not in declared.options:
-        raise ValueError(f"check {declared.name}: no option {declared.only_with!r} to be asked with")
+    for name in declared.only_with:
+        if name not in declared.options:
+            raise ValueError(f"check {declared.name}: no option {name!r} to be asked with")
 
 
 def option_types(declared: Check) -> dict[str, Any]:

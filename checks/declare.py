@@ -66,7 +66,7 @@ class Check:
     required: bool = False
     per_job: bool = False
     each: str | None = None
-    only_with: str | None = None
+    only_with: tuple[str, ...] = ()
     options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
 
     @property
@@ -103,13 +103,13 @@ def check(
     required: bool = False,
     per_job: bool = False,
     each: str | None = None,
-    only_with: str | None = None,
+    only_with: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], CheckFunction]:
     """Register the decorated function as a check under its own name.
 
     ``interval`` and ``timeout`` in seconds. ``needs``: ``root``. ``per_job``: asked at a hook about that job's
     devices only, never between jobs. ``each`` names a tuple option: one instance, in a lane of its own, per value.
-    ``only_with`` names an option without which it touches nothing and so needs no worker of its own lane.
+    ``only_with`` names options without any of which it touches nothing, so that it needs no worker of its own.
     ``required``: a missing or stale answer makes the node's verdict unknown.
     """
 

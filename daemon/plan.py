@@ -92,6 +92,6 @@ def _split(declared: Check, options: dict[str, object], site: CheckSettings) -> 
 
 
 def _wanted(declared: Check, options: Mapping[str, object]) -> bool:
-    """Whether the option without which it touches nothing has a value."""
-    name = declared.only_with
-    return name is None or bool(options.get(name, declared.options[name].default))
+    """Whether one of the options without which it touches nothing has a value."""
+    names = declared.only_with
+    return not names or any(options.get(name, declared.options[name].default) for name in names)

@@ -101,7 +101,7 @@ def test_what_needs_a_name_has_a_worker_only_with_one(monkeypatch: pytest.Monkey
         yield from ()
 
     options = {"names": inspect.signature(plan_names).parameters["names"]}
-    declared = Check("plan_names", plan_names, "t", "names", interval=900, only_with="names", options=options)
+    declared = Check("plan_names", plan_names, "t", "names", interval=900, only_with=("names",), options=options)
     for module in ("daemon.plan", "checks.profile"):
         monkeypatch.setattr(f"{module}.load", lambda: {"plan_names": declared})
     monkeypatch.setattr("checks.profile.option_types", lambda check: {"names": tuple[str, ...]})

@@ -1,0 +1,1 @@
+"""Accounts, names, credentials, container runtimes and packages that jobs rely on."""

@@ -1,0 +1,1 @@
+"""Tests of what jobs need besides hardware."""
