@@ -32,7 +32,6 @@ class NotRecorded(OSError):
     """A redirected host has no recording of this command: the question cannot be answered."""
 
 
-<<<<<<< HEAD
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a command ended: its status, negative for a signal, and what it wrote to output and error."""
@@ -52,14 +51,6 @@ def _end(child: subprocess.Popen[bytes], grace: float | None) -> None:
             pipe.close()
     if child.returncode is None:
         _LEFT.append(child)
-=======
-class CommandFailed(OSError):
-    """A command ended with ``status`` and said nothing on its output."""
-
-    def __init__(self, text: str, status: int) -> None:
-        super().__init__(text)
-        self.status = status
->>>>>>> 7ee1361 (checks: ask munge, directories, names, runtimes and packages as the site names them)
 
 
 @dataclass(slots=True)
@@ -202,7 +193,6 @@ class Host:
             env={"PATH": _PATH, "LC_ALL": "C"}, cwd="/",
         )  # fmt: skip
         try:
-<<<<<<< HEAD
             said, error = child.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as late:
             _end(child, grace)
@@ -211,23 +201,6 @@ class Host:
             _end(child, grace)
             raise
         return Ended(child.returncode, *(t[:READ_LIMIT].decode("utf-8", "replace") for t in (said, error)))
-=======
-            done = subprocess.run(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-                env={"PATH": _PATH, "LC_ALL": "C"},
-                cwd="/",
-            )
-        except subprocess.TimeoutExpired as error:
-            raise TimeoutError(f"command {argv[0]} did not end within {timeout:g} s") from error
-        if done.returncode != 0 and not done.stdout:
-            said = f"command {argv[0]} ended with {done.returncode}: {done.stderr[:200]!r}"
-            raise CommandFailed(said, done.returncode)
-        return done.stdout[:READ_LIMIT].decode("utf-8", "replace")
->>>>>>> 7ee1361 (checks: ask munge, directories, names, runtimes and packages as the site names them)
 
     def nvml(self) -> Nvml:
         """The node's NVML, opened on first use and kept by this process (a lane)."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code, ok
-from checks.host import CommandFailed, Host
+from checks.host import Host
 from checks.wire import Finding
 
 CONFIRM = "Confirm: `getent passwd <user>`, `sssctl domain-status <domain>`, `systemctl status sssd nslcd`. "
@@ -42,6 +42,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,254}")
 _STATE = re.compile(r"^Online status:\s*(\w{1,20})", re.MULTILINE)
 _NOT_FOUND = 2
 """How getent ends when there is none of that name."""
+
+_COLONS = 6
+"""In a line of passwd."""
 
 
 @check(
@@ -84,16 +87,16 @@ def _named(name: str) -> str:
 
 def _user(host: Host, user: str, seconds: float) -> Finding | None:
     try:
-        line = host.run(["getent", "passwd", user], timeout=seconds)
+        ended = host.outcome(["getent", "passwd", user], timeout=seconds)
     except TimeoutError:
         return SILENT(user, user=user, seconds=seconds)
-    except CommandFailed as error:
-        if error.status == _NOT_FOUND:
-            return UNKNOWN(user, user=user)
-        return UNASKED(user, what=f"user {user}", error=str(error)[:160])
     except OSError as error:
         return UNASKED(user, what=f"user {user}", error=str(error)[:160])
-    return None if line.count(":") >= 6 else UNKNOWN(user, user=user)
+    if ended.status == _NOT_FOUND:
+        return UNKNOWN(user, user=user)
+    if ended.status or ended.output.count(":") < _COLONS:
+        return UNASKED(user, what=f"user {user}", error=f"getent ended with {ended.status}")
+    return None
 
 
 def _domain(host: Host, domain: str, seconds: float) -> Finding | None:

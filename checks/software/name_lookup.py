@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code, ok
-from checks.host import CommandFailed, Host
+from checks.host import Host
 from checks.wire import Finding
 
 CONFIRM = "Confirm: `getent ahosts <name>`, `cat /etc/resolv.conf`, `resolvectl status`. "
@@ -73,18 +73,17 @@ def name_lookup(host: Host, *, names: tuple[str, ...] = (), seconds: float = 2.0
 
 def _look(host: Host, name: str, expected: str, seconds: float) -> Finding | None:
     try:
-        text = host.run(["getent", "ahosts", name], timeout=seconds)
+        ended = host.outcome(["getent", "ahosts", name], timeout=seconds)
     except TimeoutError:
         return SILENT(name, name=name, seconds=seconds)
-    except CommandFailed as error:
-        if error.status == _NOT_FOUND:
-            return UNKNOWN(name, name=name)
-        return UNASKED(name, name=name, error=str(error)[:160])
     except OSError as error:
         return UNASKED(name, name=name, error=str(error)[:160])
-    addresses = list(dict.fromkeys(line.split()[0] for line in text.splitlines() if line.strip()))[:_ADDRESSES]
-    if not addresses:
+    if ended.status == _NOT_FOUND:
         return UNKNOWN(name, name=name)
+    lines = (line.split() for line in ended.output.splitlines())
+    addresses = list(dict.fromkeys(words[0] for words in lines if words))[:_ADDRESSES]
+    if ended.status or not addresses:
+        return UNASKED(name, name=name, error=f"getent ended with {ended.status}")
     if expected and ipaddress.ip_address(expected) not in {_address(a) for a in addresses}:
         return OTHER(name, name=name, found=", ".join(addresses[:4]), expected=expected)
     return None

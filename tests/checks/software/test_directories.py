@@ -8,8 +8,7 @@ import pytest
 
 from checks import Finding, Host
 from checks.catalog import load
-from checks.host import CommandFailed
-from checks.host import Host as RealHost
+from checks.host import Ended
 from checks.runner import run_check
 from tests.checks.software.daemons import abandoned, serving
 from tests.fakes import Plant
@@ -31,15 +30,18 @@ def recorded(*pairs: tuple[str, str]) -> Tree:
     return {"/nodevet-commands/" + argv.replace(" ", "_").replace("/", "."): text for argv, text in pairs}
 
 
-def ends(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def run(self: Host, argv: list[str], *, timeout: float = 2.0) -> str:
-        raise error
+def ends(monkeypatch: pytest.MonkeyPatch, how: Ended | Exception) -> None:
+    def outcome(self: Host, argv: list[str], *, timeout: float) -> Ended:
+        if isinstance(how, Exception):
+            raise how
+        return how
 
-    monkeypatch.setattr(RealHost, "run", run)
+    monkeypatch.setattr(Host, "outcome", outcome)
 
 
 ADA = recorded(("getent passwd ada", "ada:*:20001:20001:Ada:/home/ada:/bin/bash\n"))
 ONLINE = recorded(("sssctl domain-status example.org --online", "Online status: Online\n"))
+BOB = recorded(("getent passwd bob", ""), ("getent passwd bob.status", "2"))
 AWAY = recorded(("sssctl domain-status example.org --online", "Online status: Offline\n"))
 
 
@@ -50,7 +52,11 @@ AWAY = recorded(("sssctl domain-status example.org --online", "Online status: Of
         (ADA, {"users": ("ada",)}, ["ok"]),
         (ADA | ONLINE, {"users": ("ada",), "domains": ("example.org",)}, ["ok"]),
         (ADA | AWAY, {"users": ("ada",), "domains": ("example.org",)}, ["directory_offline"]),
-        (ADA | recorded(("getent passwd bob", "")), {"users": ("bob", "ada")}, ["account_unknown"]),
+        (
+            ADA | recorded(("getent passwd bob", ""), ("getent passwd bob.status", "2")),
+            {"users": ("bob", "ada")},
+            ["account_unknown"],
+        ),
         (ADA, {"users": ("eve",)}, ["accounts_unasked"]),
         (ADA, {"users": ("--help",)}, ["check_error"]),
         (ADA, {"users": ("ada; reboot",)}, ["check_error"]),
@@ -67,14 +73,14 @@ def test_judges_accounts(plant: Plant, tree: Tree, options: dict[str, object], e
 @pytest.mark.parametrize(
     ("error", "account", "name"),
     [
-        (CommandFailed("getent ended with 2", 2), "account_unknown", "name_unknown"),
-        (CommandFailed("getent ended with 127", 127), "accounts_unasked", "names_unasked"),
+        (Ended(2, ""), "account_unknown", "name_unknown"),
+        (Ended(127, "", "no such"), "accounts_unasked", "names_unasked"),
         (FileNotFoundError("getent"), "accounts_unasked", "names_unasked"),
         (TimeoutError("getent"), "accounts_silent", "names_silent"),
     ],
 )
 def test_a_look_up_ends_in_its_own_way(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch, error: Exception, account: str, name: str
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, error: Ended | Exception, account: str, name: str
 ) -> None:
     """A missing tool is our trouble; the first look-up without an answer ends the round, however many follow."""
     ends(monkeypatch, error)
@@ -97,13 +103,16 @@ STORE = recorded(
         (("store = fe80:0::1",), ["ok"]),
         (("store=10.0.0.8",), ["name_address_wrong"]),
         (("store=here",), ["check_error"]),
-        (("empty",), ["name_unknown"]),
+        (("empty",), ["names_unasked"]),
+        (("none",), ["name_unknown"]),
         (("other",), ["names_unasked"]),
         (("-s",), ["check_error"]),
     ],
 )
 def test_judges_names(plant: Plant, names: tuple[str, ...], expected: list[str]) -> None:
-    host = plant(STORE | recorded(("getent ahosts empty", "")))
+    host = plant(
+        STORE | recorded(("getent ahosts empty", ""), ("getent ahosts none", ""), ("getent ahosts none.status", "2"))
+    )
     assert codes(found(host, "name_lookup", names=names)) == expected
 
 
