@@ -24,6 +24,10 @@ GPU_UNANSWERED = code(
     "Confirm: `nvidia-smi -q -i <pci id>`.",
 )
 
+NO_PERMISSION = code("gpu_no_permission", "unknown", "self", "driver refuses our question about this GPU")
+UNTOLD = (GPU_UNANSWERED, NO_PERMISSION)
+"""What any check that asks GPUs may find besides: one of them did not answer."""
+
 
 def opened(host: Host) -> Nvml:
     """The node's NVML; Skip where there is no NVIDIA GPU or the driver does not open, which gpu_driver judges."""
@@ -36,8 +40,11 @@ def opened(host: Host) -> Nvml:
 
 
 def answering(nvml: Nvml) -> list[Gpu]:
-    """The GPUs that can be asked further; those with a fault are judged by gpu_health alone."""
-    return [gpu for gpu in nvml.gpus() if gpu.fault is None]
+    """The GPUs that can be asked further; those with a fault are judged by gpu_health alone, a silent driver too."""
+    try:
+        return [gpu for gpu in nvml.gpus() if gpu.fault is None]
+    except NvmlError as error:
+        raise Skip(f"driver does not list its GPUs ({error}), see gpu_health") from error
 
 
 def ask(question: Callable[[Gpu], T], gpu: Gpu, trouble: list[Finding]) -> T | None:
@@ -54,7 +61,9 @@ def _told(answer: Callable[[], T], name: str, gpu: Gpu, trouble: list[Finding]) 
     try:
         return answer()
     except NvmlError as error:
-        if error.fault is not Fault.NOT_SUPPORTED:
+        if error.fault is Fault.NO_PERMISSION:
+            trouble.append(NO_PERMISSION(gpu.target))
+        elif error.fault is not Fault.NOT_SUPPORTED:
             spoken = name.strip("_").replace("_", " ")
             trouble.append(GPU_UNANSWERED(gpu.target, question=spoken, error=str(error), uuid=gpu.uuid))
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checks.declare import Code, check, code
-from checks.gpu.ask import GPU_UNANSWERED, answering, ask, opened
+from checks.gpu.ask import GPU_UNANSWERED, UNTOLD, answering, ask, opened
 from checks.gpu.values import Fabric
 from checks.host import Host
 from checks.wire import Finding
@@ -41,7 +41,7 @@ _BITS = ((0, "bandwidth degraded"), (2, "route recovery in progress"), (6, "acce
     lane="nvml",
     interval=60,
     timeout=5.0,
-    codes=(NOT_READY, STARTING, FAILED, NO_CLIQUE, UNHEALTHY, DEGRADED, GPU_UNANSWERED),
+    codes=(NOT_READY, STARTING, FAILED, NO_CLIQUE, UNHEALTHY, DEGRADED, *UNTOLD),
 )
 def gpu_fabric(host: Host, *, clique: bool = False) -> Iterator[Finding]:
     """State *and* status of each GPU's fabric registration; ``clique`` where the profile is an NVL72 rack.

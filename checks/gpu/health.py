@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from checks.declare import Code, check, code
-from checks.gpu.ask import opened
+from checks.gpu.ask import NO_PERMISSION, opened
 from checks.gpu.nvml import Nvml
 from checks.gpu.pci import pci_gpus
 from checks.gpu.values import Fault, Gpu, NvmlError
@@ -74,7 +74,6 @@ INFOROM = code(
     "GPU's infoROM is corrupted",
     explain="The GPU works; it may lose its error history. Do: plan a firmware repair with the vendor.",
 )
-NO_PERMISSION = code("gpu_no_permission", "unknown", "self", "driver refuses our question about this GPU")
 
 STAYS = 30.0
 """Seconds an UNKNOWN or TIMEOUT must stay, over two rounds at least, before it is the GPU's fault (DESIGN rule 1)."""
@@ -114,7 +113,11 @@ def gpu_health(host: Host) -> Iterator[Finding]:
     Confirm by hand: ``nvidia-smi -q``, ``lspci -d 10de:``.
     """
     nvml = opened(host)
-    gpus = nvml.gpus()
+    try:
+        gpus = nvml.gpus()
+    except NvmlError as error:
+        yield UNSURE("node", sign=_sign(error), why="it was asked which GPUs there are")
+        return
     dead = {d.bdf for d in pci_gpus(host) if d.dead and d.ours}
     named = _named(host, gpus)
     asked = {g.index: _basics(nvml, g) for g in gpus}

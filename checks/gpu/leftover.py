@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from checks.declare import Skip, check, code
-from checks.gpu.ask import GPU_UNANSWERED, answering, ask, opened
+from checks.declare import Code, Skip, check, code
+from checks.gpu.ask import UNTOLD, answering, ask, opened, read
+from checks.gpu.owners import graphics_processes, owner
 from checks.gpu.values import Gpu
 from checks.host import Host
 from checks.wire import Finding, JobAttempt
@@ -36,14 +36,19 @@ UNSEEN = code(
     explain="It just ended, or lives where we cannot see it.",
 )
 
-_JOB = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
-_SYSTEM = frozenset({"nvidia-persiste", "nv-hostengine", "nv-fabricmanage", "nvidia-imex", "nvidia-cuda-mps", "Xorg"})
-"""Names of system processes (15 characters, as the kernel keeps them) that are left alone when root runs them."""
+GRAPHICS = code(
+    "gpu_leftover_graphics",
+    "warn",
+    "job",
+    "graphics process {pid} ({comm}) of no job holds this GPU",
+    explain="A desktop or a remote display shares the GPU with the job. It is left alone. "
+    "Confirm: `nvidia-smi`, type G. Do: set the node's default target to multi-user, or end the session.",
+)
 
 
-@check(lane="nvml", timeout=5.0, per_job=True, codes=(LEFTOVER, NO_MAP, UNSEEN, GPU_UNANSWERED))
+@check(lane="nvml", timeout=5.0, per_job=True, codes=(LEFTOVER, GRAPHICS, NO_MAP, UNSEEN, *UNTOLD))
 def gpu_leftover(host: Host) -> Iterator[Finding]:
-    """Compute processes on *this job's* GPUs that belong to no job.
+    """Processes on *this job's* GPUs that belong to no job.
 
     The GPUs are found by device minor, the owner of a process by its control group; a process of this or any other
     job is never judged, nor is any GPU of another job. With MIG the process may sit in another instance: left alone.
@@ -64,7 +69,9 @@ def gpu_leftover(host: Host) -> Iterator[Finding]:
         if ask(nvml.mig, gpu, trouble):
             continue
         for pid in ask(nvml.processes, gpu, trouble) or ():
-            yield from _judge(host, gpu, pid)
+            yield from _judge(host, gpu, pid, LEFTOVER)
+        for pid in read(nvml, graphics_processes, gpu, trouble) or ():
+            yield from _judge(host, gpu, pid, GRAPHICS)
     yield from trouble
 
 
@@ -78,23 +85,9 @@ def _mine(job: JobAttempt, gpus: list[Gpu]) -> tuple[list[Gpu], str]:
     return [by_minor[m] for m in job.gpu_minors if m in by_minor], why
 
 
-def _judge(host: Host, gpu: Gpu, pid: int) -> Iterator[Finding]:
-    try:
-        groups = host.read(f"/proc/{pid}/cgroup")
-        comm = host.read(f"/proc/{pid}/comm").strip()
-        uid = _uid(host.read(f"/proc/{pid}/status"))
-    except OSError:
+def _judge(host: Host, gpu: Gpu, pid: int, made: Code) -> Iterator[Finding]:
+    found = owner(host, pid)
+    if found is None:
         yield UNSEEN(gpu.target, pid=pid, uuid=gpu.uuid)
-        return
-    if _JOB.search(groups) or (uid == 0 and comm in _SYSTEM):
-        return
-    yield LEFTOVER(gpu.target, pid=pid, comm=comm, uid=uid, minor=gpu.minor, uuid=gpu.uuid)
-
-
-def _uid(status: str) -> int | None:
-    """Real uid of a process, from the line "Uid: real effective saved fs"."""
-    for line in status.splitlines():
-        words = line.split()
-        if words[:1] == ["Uid:"] and len(words) > 1 and words[1].isdecimal():
-            return int(words[1])
-    return None
+    elif not found.job and not found.system:
+        yield made(gpu.target, pid=pid, comm=found.comm, uid=found.uid, minor=gpu.minor, uuid=gpu.uuid)

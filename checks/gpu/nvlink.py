@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.gpu.ask import GPU_UNANSWERED, answering, ask, opened
+from checks.gpu.ask import UNTOLD, answering, ask, opened
 from checks.gpu.pci import pci_switches
 from checks.host import Host
 from checks.wire import Finding
@@ -21,7 +21,7 @@ DOWN = code(
 )
 
 
-@check(lane="nvml", interval=120, timeout=5.0, codes=(DOWN, GPU_UNANSWERED))
+@check(lane="nvml", interval=120, timeout=5.0, codes=(DOWN, *UNTOLD))
 def gpu_nvlink(host: Host, *, links: int = 0) -> Iterator[Finding]:
     """State of every link of each GPU against ``links`` per GPU from the profile; every bad GPU is named.
 

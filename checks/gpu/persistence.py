@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.gpu.ask import GPU_UNANSWERED, answering, ask, opened
+from checks.gpu.ask import UNTOLD, answering, ask, opened
 from checks.host import Host
 from checks.wire import Finding
 
@@ -19,7 +19,7 @@ OFF = code(
 )
 
 
-@check(lane="nvml", interval=300, timeout=5.0, codes=(OFF, GPU_UNANSWERED))
+@check(lane="nvml", interval=300, timeout=5.0, codes=(OFF, *UNTOLD))
 def gpu_persistence(host: Host, *, grace: float = 300.0) -> Iterator[Finding]:
     """NVML's mode decides, not whether a daemon runs; in the first ``grace`` seconds after boot it reads off.
 

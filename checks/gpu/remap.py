@@ -1,11 +1,11 @@
-"""No GPU waits for a reset to remap a memory row, and none has run out of spare rows."""
+"""No GPU waits for a reset to remap a memory row, and none has failed to remap one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from checks.declare import check, code
-from checks.gpu.ask import GPU_UNANSWERED, answering, ask, opened
+from checks.gpu.ask import UNTOLD, answering, ask, opened
 from checks.host import Host
 from checks.wire import Finding
 
@@ -35,7 +35,7 @@ MANY = code(
 )
 
 
-@check(lane="nvml", interval=60, timeout=5.0, codes=(PENDING, FAILED, MANY, GPU_UNANSWERED))
+@check(lane="nvml", interval=60, timeout=5.0, codes=(PENDING, FAILED, MANY, *UNTOLD))
 def gpu_remap(host: Host, *, limit: int = 512) -> Iterator[Finding]:
     """Row remap state of each GPU; ``limit`` = rows remapped for uncorrected errors (512 as DCGM warns at).
 

@@ -93,3 +93,15 @@ API int nvmlDeviceGetMemoryInfo_v2(device_t device, struct memory_v2 *out)
     out->free = out->total - out->used - out->reserved;
     return OK;
 }
+
+long long replays(int slot)
+{
+    return slot_number(slot, "pcie.replay", 0) + slot_number(slot, "pcie.replay_rate", 0) * state_age() / 60000000000LL;
+}
+
+API int nvmlDeviceGetPcieReplayCounter(device_t device, unsigned *out)
+{
+    PASS("GetPcieReplayCounter");
+    *out = (unsigned)replays(slot);
+    return OK;
+}

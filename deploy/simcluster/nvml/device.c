@@ -4,17 +4,6 @@
 
 #include <stdio.h>
 
-/* nvmlDevice<symbol>(device, type *out) answers `field`. */
-#define SCALAR(symbol, call, type, field, usual)               \
-    API int nvmlDevice##symbol(device_t device, type *out)     \
-    {                                                          \
-        PASS(call);                                            \
-        if (!out)                                              \
-            return INVALID_ARGUMENT;                           \
-        *out = (type)slot_number(slot, field, usual);          \
-        return OK;                                             \
-    }
-
 /* nvmlDevice<symbol>(device, char *out, size) answers `field`. */
 #define TEXT(symbol, field, usual)                                            \
     API int nvmlDevice##symbol(device_t device, char *out, unsigned size)     \
@@ -62,6 +51,14 @@ API int nvmlDeviceGetGspFirmwareVersion(device_t device, char *out)
     return copy_text(value, out, 64);
 }
 
+API int nvmlDeviceGetGspFirmwareMode(device_t device, unsigned *enabled, unsigned *usual)
+{
+    PASS("GetGspFirmwareMode");
+    *enabled = (unsigned)slot_number(slot, "gsp.mode", 1);
+    *usual = (unsigned)slot_number(slot, "gsp.default", 1);
+    return OK;
+}
+
 SCALAR(GetMinorNumber, "GetMinorNumber", unsigned, "minor", slot)
 SCALAR(GetBrand, "GetBrand", unsigned, "brand", 14)
 SCALAR(GetArchitecture, "GetArchitecture", unsigned, "architecture", 9)
@@ -79,13 +76,6 @@ SCALAR(GetCurrPcieLinkWidth, "GetCurrPcieLinkWidth", unsigned, "pcie.width", 16)
 SCALAR(GetMaxPcieLinkGeneration, "GetMaxPcieLinkGeneration", unsigned, "pcie.max_generation", 5)
 SCALAR(GetGpuMaxPcieLinkGeneration, "GetGpuMaxPcieLinkGeneration", unsigned, "pcie.max_generation", 5)
 SCALAR(GetMaxPcieLinkWidth, "GetMaxPcieLinkWidth", unsigned, "pcie.max_width", 16)
-SCALAR(GetPcieReplayCounter, "GetPcieReplayCounter", unsigned, "pcie.replay", 0)
-/* The bits of the clocks event reasons; 1 is "GPU idle". "Throttle" is the older name of the same calls. */
-SCALAR(GetCurrentClocksEventReasons, "GetCurrentClocksEventReasons", unsigned long long, "clocks.event_reasons", 1)
-SCALAR(GetCurrentClocksThrottleReasons, "GetCurrentClocksEventReasons", unsigned long long, "clocks.event_reasons", 1)
-SCALAR(GetSupportedClocksEventReasons, "GetSupportedClocksEventReasons", unsigned long long, "clocks.supported", 0x1ff)
-SCALAR(GetSupportedClocksThrottleReasons, "GetSupportedClocksEventReasons", unsigned long long, "clocks.supported", 0x1ff)
-
 /* Hopper remaps rows; pages are retired on older boards only. */
 UNSUPPORTED(GetRetiredPages, "GetRetiredPages", int cause, unsigned *count, void *pages)
 UNSUPPORTED(GetRetiredPages_v2, "GetRetiredPages", int cause, unsigned *count, void *pages, void *times)
@@ -149,6 +139,22 @@ API int nvmlDeviceGetTemperature(device_t device, int sensor, unsigned *out)
     return OK;
 }
 
+/* Degrees left to the temperature at which the GPU begins to slow down; below 0 it does. */
+struct margin {
+    unsigned version;
+    int left;
+};
+
+API int nvmlDeviceGetMarginTemperature(device_t device, struct margin *out)
+{
+    PASS("GetMarginTemperature");
+    if (out->version != 0x1000008)
+        return ARGUMENT_VERSION_MISMATCH;
+    out->left = (int)slot_number(slot, "tlimit.now", slot_number(slot, "temperature.threshold.3", 87) -
+                                                         slot_number(slot, "temperature", 29 + slot % 4));
+    return OK;
+}
+
 struct temperature {
     unsigned version;
     int sensor, celsius;
@@ -174,41 +180,5 @@ API int nvmlDeviceGetTemperatureThreshold(device_t device, unsigned kind, unsign
         return NOT_SUPPORTED;
     snprintf(field, sizeof field, "temperature.threshold.%u", kind);
     *out = (unsigned)slot_number(slot, field, usual[kind]);
-    return OK;
-}
-
-static int clock_of(int slot, unsigned kind, int most, unsigned *out)
-{
-    static const char *const names[] = {"graphics", "sm", "mem", "video"};
-    static const int idle[] = {345, 345, 2619, 765}, top[] = {1980, 1980, 2619, 1545}; /* MHz */
-    char field[64];
-    if (kind >= 4)
-        return INVALID_ARGUMENT;
-    snprintf(field, sizeof field, "clocks.%s%s", most ? "max." : "", names[kind]);
-    *out = (unsigned)slot_number(slot, field, most ? top[kind] : idle[kind]);
-    return OK;
-}
-
-API int nvmlDeviceGetClockInfo(device_t device, unsigned kind, unsigned *out)
-{
-    PASS("GetClockInfo");
-    return clock_of(slot, kind, 0, out);
-}
-
-API int nvmlDeviceGetMaxClockInfo(device_t device, unsigned kind, unsigned *out)
-{
-    PASS("GetMaxClockInfo");
-    return clock_of(slot, kind, 1, out);
-}
-
-struct utilization {
-    unsigned gpu, memory;
-};
-
-API int nvmlDeviceGetUtilizationRates(device_t device, struct utilization *out)
-{
-    PASS("GetUtilizationRates");
-    out->gpu = (unsigned)slot_number(slot, "utilization.gpu", 0);
-    out->memory = (unsigned)slot_number(slot, "utilization.memory", 0);
     return OK;
 }

@@ -36,7 +36,22 @@ static int computed_field(int slot, struct field_value *out, long long *value)
         *value = ecc_count(slot, uncorrected, aggregate, "dram") + ecc_count(slot, uncorrected, aggregate, "sram");
         break;
     }
+    case 29: case 30: case 31: { /* retired pages, which only boards that cannot remap rows have */
+        static const char *const names[] = {"retired.single", "retired.double", "retired.pending"};
+        long long any = 0;
+        if (!slot_has(slot, names[0], &any) && !slot_has(slot, names[1], &any) && !slot_has(slot, names[2], &any))
+            return 0;
+        *value = slot_number(slot, names[out->id - 29], 0);
+        out->type = UNSIGNED_LONG_LONG;
+        return 1;
+    }
     case 38: case 45: *value = all_links(slot, "crc"); break;
+    case 74: *value = slowed_for(slot, 0x4, "slowed.power_cap"); break;
+    case 76: *value = slowed_for(slot, 0x10, "slowed.sync"); break;
+    case 94: *value = replays(slot); break;
+    case 269: *value = slowed_for(slot, 0x20, "slowed.sw_thermal"); break;
+    case 270: *value = slowed_for(slot, 0x40, "slowed.hw_thermal"); break;
+    case 271: *value = slowed_for(slot, 0x80, "slowed.brake"); break;
     case 52: *value = all_links(slot, "replay"); break;
     case 59: *value = all_links(slot, "recovery"); break;
     case 161: *value = link_errors(slot, out->scope, "replay"); break;
@@ -48,16 +63,17 @@ static int computed_field(int slot, struct field_value *out, long long *value)
     case 165: *value = link_number(slot, out->scope, "state", 1); break;
     default: return 0;
     }
-    if (out->id >= 161 && no_such_link(slot, out->scope))
+    int of_link = out->id >= 161 && out->id <= 165;
+    if (of_link && no_such_link(slot, out->scope))
         out->code = INVALID_ARGUMENT;
-    out->type = out->id >= 164 ? UNSIGNED : UNSIGNED_LONG_LONG;
+    out->type = out->id == 94 || out->id == 164 || out->id == 165 ? UNSIGNED : UNSIGNED_LONG_LONG;
     return 1;
 }
 
 static const struct { unsigned id; int type; const char *field; long long usual; } plain_fields[] = {
     {1, UNSIGNED, "ecc.current", 1},        {2, UNSIGNED, "ecc.pending", 1},
     {82, UNSIGNED, "temperature.memory", 37}, {90, UNSIGNED, "nvlink.speed", 26562},
-    {91, UNSIGNED, "nvlink.count", 18},     {94, UNSIGNED, "pcie.replay", 0},
+    {91, UNSIGNED, "nvlink.count", 18},
     {142, UNSIGNED, "remap.correctable", 0}, {143, UNSIGNED, "remap.uncorrectable", 0},
     {144, UNSIGNED, "remap.pending", 0},    {145, UNSIGNED, "remap.failure", 0},
     {166, UNSIGNED, "nvlink.version", 6},   {185, UNSIGNED, "power", 68570},

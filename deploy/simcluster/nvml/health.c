@@ -35,6 +35,15 @@ API int nvmlDeviceGetMemoryErrorCounter(device_t device, unsigned uncorrected, u
     return OK;
 }
 
+/* Of the uncorrected errors in SRAM those that parity found; the code found the others. */
+static unsigned long long parity_of(int slot, int aggregate)
+{
+    char key[64];
+    snprintf(key, sizeof key, "ecc.uncorrected.%s.parity", aggregate ? "aggregate" : "volatile");
+    long long parity = slot_number(slot, key, 0), all = ecc_count(slot, 1, aggregate, "sram");
+    return (unsigned long long)(parity < all ? parity : all);
+}
+
 struct sram_status {
     unsigned version;
     unsigned long long parity, secded, corrected, new_parity, new_secded, new_corrected, l2, sm, pcie, mcu, other;
@@ -47,9 +56,11 @@ API int nvmlDeviceGetSramEccErrorStatus(device_t device, struct sram_status *out
     if (out->version != 0x1000068)
         return ARGUMENT_VERSION_MISMATCH;
     memset(&out->parity, 0, sizeof *out - offsetof(struct sram_status, parity));
-    out->secded = (unsigned long long)ecc_count(slot, 1, 1, "sram");
+    out->parity = parity_of(slot, 1);
+    out->secded = (unsigned long long)ecc_count(slot, 1, 1, "sram") - out->parity;
     out->corrected = (unsigned long long)ecc_count(slot, 0, 1, "sram");
-    out->new_secded = (unsigned long long)ecc_count(slot, 1, 0, "sram");
+    out->new_parity = parity_of(slot, 0);
+    out->new_secded = (unsigned long long)ecc_count(slot, 1, 0, "sram") - out->new_parity;
     out->new_corrected = (unsigned long long)ecc_count(slot, 0, 0, "sram");
     out->threshold_exceeded = (unsigned)slot_number(slot, "ecc.sram_threshold", 0);
     return OK;
@@ -63,6 +74,20 @@ API int nvmlDeviceGetRemappedRows(device_t device, unsigned *corrected, unsigned
     *uncorrected = (unsigned)slot_number(slot, "remap.uncorrectable", 0);
     *pending = (unsigned)slot_number(slot, "remap.pending", 0);
     *failure = (unsigned)slot_number(slot, "remap.failure", 0);
+    return OK;
+}
+
+struct repair {
+    unsigned version, channel, tpc;
+};
+
+API int nvmlDeviceGetRepairStatus(device_t device, struct repair *out)
+{
+    PASS("GetRepairStatus");
+    if (out->version != 0x100000c)
+        return ARGUMENT_VERSION_MISMATCH;
+    out->channel = (unsigned)slot_number(slot, "repair.channel", 0);
+    out->tpc = (unsigned)slot_number(slot, "repair.tpc", 0);
     return OK;
 }
 

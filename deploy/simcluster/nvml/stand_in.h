@@ -32,8 +32,14 @@
  *                                      nvlink.count nvlink.speed nvlink.L.state nvlink.L.error.(replay|recovery|crc)
  *                                      nvlink.L.remote fabric.state fabric.status fabric.clique fabric.health
  *                                      fabric.summary clocks.event_reasons clocks.(graphics|sm|mem|video)
- *                                      clocks.max.(...) memory.total memory.reserved memory.used utilization.gpu
- *                                      utilization.memory pstate energy inforom.valid
+ *                                      clocks.(max|app|app.default).(...) memory.total memory.reserved memory.used
+ *                                      utilization.gpu utilization.memory pstate energy inforom.valid gsp gsp.mode
+ *                                      gsp.default tlimit.now retired.(single|double|pending) (an older board's)
+ *                                      slowed.(power_cap|sync|sw_thermal|hw_thermal|brake) (nanoseconds so far; it
+ *                                      grows while the event reason stands, from the file's last change on)
+ *                                      pcie.replay_rate (so many a minute come on top of pcie.replay)
+ *                                      ecc.uncorrected.(volatile|aggregate).parity (how many of those in SRAM)
+ *                                      repair.channel repair.tpc
  *   gpu.N.processes PID:BYTES,...      compute processes; gpu.N.graphics the same for graphics ones
  *   gpu.N.field.ID value               answers an NVML field id that is not known here; field.ID.error CODE
  */
@@ -70,6 +76,7 @@ int state_readable(void);
 int state_gone(void);
 int state_text(const char *key, char *value, size_t size);
 int state_number(const char *key, long long *value);
+long long state_age(void); /* nanoseconds since the file was last replaced */
 
 /* gate.c: every call passes it once: latency, hang, error */
 int gate_once(const char *call);
@@ -96,8 +103,21 @@ int copy_text(const char *text, char *out, unsigned size);
     if (code != OK)                                      \
     return code
 
+/* nvmlDevice<symbol>(device, type *out) answers `field`. */
+#define SCALAR(symbol, call, type, field, usual)               \
+    API int nvmlDevice##symbol(device_t device, type *out)     \
+    {                                                          \
+        PASS(call);                                            \
+        if (!out)                                              \
+            return INVALID_ARGUMENT;                           \
+        *out = (type)slot_number(slot, field, usual);          \
+        return OK;                                             \
+    }
+
 /* Numbers that the C functions and the field ids both answer. */
 long long ecc_count(int slot, int uncorrected, int aggregate, const char *place);
+long long slowed_for(int slot, unsigned bit, const char *field);
+long long replays(int slot);
 long long link_errors(int slot, unsigned link, const char *kind);
 int no_such_link(int slot, unsigned link);
 

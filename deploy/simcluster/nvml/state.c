@@ -163,3 +163,14 @@ int state_number(const char *key, long long *value)
     *value = strtoll(digits, NULL, 0);
     return 1;
 }
+
+long long state_age(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    pthread_mutex_lock(&lock);
+    long long age = refresh() ? (now.tv_sec - seen.st_mtim.tv_sec) * 1000000000LL + now.tv_nsec - seen.st_mtim.tv_nsec
+                              : 0;
+    pthread_mutex_unlock(&lock);
+    return age > 0 ? age : 0;
+}
