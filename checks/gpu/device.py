@@ -26,6 +26,9 @@ def answers() -> Iterator[None]:
         yield
     except pynvml.NVMLError as error:
         raise NvmlError(Fault.of(int(getattr(error, "value", 998))), str(error)) from error
+    except getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError) as error:
+        # The driver's library is older than pynvml and lacks the function.
+        raise NvmlError(Fault.NOT_SUPPORTED, str(error)) from error
     except (UnicodeDecodeError, ValueError, TypeError, OverflowError) as error:
         raise NvmlError(Fault.OTHER, f"garbled answer: {error}") from error
 

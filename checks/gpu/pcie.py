@@ -99,7 +99,6 @@ def gpu_pcie(host: Host) -> Iterator[Finding]:
         before.slow = before.slow + 1 if bits is not None and not bits & IDLE and link.generation else 0
         yield from _judge(host, gpu, link, before)
     yield from trouble
-    yield from trouble
 
 
 def _judge(host: Host, gpu: Gpu, link: PcieLink, kept: _Kept) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ UNREADABLE = code(
     "gpu_power_unreadable",
     "warn",
     "node",
-    "power draw reads {watts}, power limit {limit:g} W",
+    "power draw reads {draw:g} W, power limit {limit:g} W",
     explain="The sensor or its controller fails; the GPU may hold itself at low clocks to be safe. "
     "Confirm: `nvidia-smi -q -d POWER -i <pci id>`. Do: when idle, reset the GPU or power-cycle; if it stays, replace.",
 )
@@ -75,9 +75,9 @@ def _judge(target: str, uuid: str, told: Power, watts: float) -> Iterator[Findin
     if not limits:
         return  # a board that does not manage its power has nothing to be held to
     limit = min(limits)
-    if not told.draw or told.draw > 4 * max(limits):
-        drawn = "nothing" if told.draw is None else f"{told.draw:g} W"
-        yield UNREADABLE(target, watts=drawn, limit=limit, uuid=uuid)
+    # None: the board does not measure. One that does draws some watts at rest, and never several times its limit.
+    if told.draw is not None and not 0 < told.draw <= 4 * max(limits):
+        yield UNREADABLE(target, draw=told.draw, limit=limit, uuid=uuid)
     expected, origin = (watts, "configured") if watts else (told.default or 0.0, "the device's default")
     if limit < expected - _ROUNDED:
         yield LIMITED(target, limit=limit, expected=expected, origin=origin, uuid=uuid)

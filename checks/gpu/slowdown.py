@@ -139,7 +139,7 @@ def _counted(seen: Seen, bit: int) -> int | None:
     first, last = seen.seen[0][1][1].of(bit), seen.seen[-1][1][1].of(bit)
     if first is None or last is None or last < first or seen.seconds() <= 0:
         return None
-    return min(100, round((last - first) / seen.seconds() / 1e9 * 100))
+    return min(100, int((last - first) / seen.seconds() / 1e7))
 
 
 def _looked(seen: Seen, bit: int) -> int:

@@ -6,7 +6,7 @@
 
 /* The bits of the clocks event reasons; 1 is "GPU idle". "Throttle" is the older name of the same calls. */
 SCALAR(GetCurrentClocksEventReasons, "GetCurrentClocksEventReasons", unsigned long long, "clocks.event_reasons", 1)
-SCALAR(GetCurrentClocksThrottleReasons, "GetCurrentClocksEventReasons", unsigned long long, "clocks.event_reasons", 1)
+SCALAR(GetCurrentClocksThrottleReasons, "GetCurrentClocksThrottleReasons", unsigned long long, "clocks.event_reasons", 1)
 SCALAR(GetSupportedClocksEventReasons, "GetSupportedClocksEventReasons", unsigned long long, "clocks.supported", 0x1ff)
 SCALAR(GetSupportedClocksThrottleReasons, "GetSupportedClocksEventReasons", unsigned long long, "clocks.supported", 0x1ff)
 

@@ -45,8 +45,7 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
 def directories() -> list[str]:
     """Return the folders that exist although no file makes them."""
     drivers = [f"sys/bus/pci/drivers/{kind.driver}" for kind in (pci.GPU, pci.SWITCH, pci.HCA, pci.MANAGEMENT)]
-    slurm = "sys/fs/cgroup/system.slice/slurmstepd.scope"
-    return [slurm, "dev/shm", "dev/infiniband", "home", "scratch", "tmp", "run", "var/log", "var/tmp", *drivers]
+    return ["dev/shm", "dev/infiniband", "home", "scratch", "tmp", "run", "var/log", "var/tmp", *drivers]
 
 
 def put(root: Path, path: str, content: Content) -> None:
