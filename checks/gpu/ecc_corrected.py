@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from checks.declare import check, code
 from checks.gpu.ask import UNTOLD, answering, opened, read
 from checks.gpu.device import Device
-from checks.gpu.samples import Samples, growth
 from checks.gpu.values import Fault, NvmlError
+from checks.growth import counters
 from checks.host import Host
 from checks.wire import Finding
 
@@ -39,13 +39,14 @@ def gpu_ecc_corrected(host: Host, *, limit: int = 1_000_000) -> Iterator[Finding
     loaded. Confirm by hand: ``nvidia-smi -q -d ECC``.
     """
     nvml = opened(host)
-    kept = host.kept("gpu_ecc_corrected", dict[str, Samples[int]])
+    watched = counters(host, "gpu_ecc_corrected")
     trouble: list[Finding] = []
     for gpu in answering(nvml):
         count = read(nvml, corrected, gpu, trouble)
         if count is None:
             continue
-        grown, seconds = growth(kept.setdefault(gpu.uuid or gpu.target, Samples(DAY)), host.clock(), count)
-        if grown > limit:
-            yield STORM(gpu.target, growth=grown, seconds=seconds, limit=limit, uuid=gpu.uuid)
+        grown = watched.of(gpu.uuid or gpu.target).over(host.clock(), count, DAY)
+        if grown.beyond(limit, DAY):
+            yield STORM(gpu.target, growth=grown.count, seconds=grown.seconds, limit=limit, uuid=gpu.uuid)
+    host.keep("counters", watched.plain())
     yield from trouble

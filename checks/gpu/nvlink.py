@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.gpu.ask import UNTOLD, answering, ask, opened
+from checks.gpu.ask import GPU_UNANSWERED, UNTOLD, answering, ask, opened
 from checks.gpu.pci import pci_switches
 from checks.host import Host
 from checks.wire import Finding
@@ -35,7 +35,11 @@ def gpu_nvlink(host: Host, *, links: int = 0) -> Iterator[Finding]:
     for gpu in answering(nvml):
         if ask(nvml.mig, gpu, trouble):
             continue
+        known = len(trouble)
         states = ask(nvml.links, gpu, trouble)
+        if states is None and links and len(trouble) == known:
+            error = f"not supported, {links} links expected"
+            trouble.append(GPU_UNANSWERED(gpu.target, question="links", error=error, uuid=gpu.uuid))
         if states is None:
             continue
         expected = links or len(states)

@@ -199,14 +199,17 @@ class _PyNvml:
 
     def links(self, gpu: Gpu) -> dict[int, bool]:
         """NVLink number -> up, for the links this GPU has."""
-        handle, states = self._handle(gpu), {}
+        handle, states, denied = self._handle(gpu), {}, False
         for link in range(_LINKS):
             try:
                 with answers():
                     states[link] = bool(self._lib.nvmlDeviceGetNvLinkState(handle, link))
             except NvmlError as error:
+                denied = denied or error.fault is Fault.NOT_SUPPORTED
                 if error.fault is not Fault.NOT_SUPPORTED and not _no_such_link(error):
                     raise
+        if denied and not states:
+            raise NvmlError(Fault.NOT_SUPPORTED)
         return states
 
     def fabric(self, gpu: Gpu) -> Fabric:

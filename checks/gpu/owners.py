@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from checks.gpu.device import Device
 from checks.gpu.values import Fault, NvmlError
@@ -45,9 +46,17 @@ def owner(host: Host, pid: int) -> Owner | None:
 
 def jobs_here(host: Host) -> bool | None:
     """Whether any job has a control group on this node; None where Slurm keeps none, and nothing can be told."""
-    if any(host.glob(pattern) for pattern in _JOBS):
+    if any(_lives(host, path) for pattern in _JOBS for path in host.glob(pattern)):
         return True
     return False if any(host.glob(pattern) for pattern in _SLURM) else None
+
+
+def _lives(host: Host, group: Path) -> bool:
+    """Whether a job's group has processes; one of version 1 does not say and counts as if it had."""
+    try:
+        return "populated 0" not in host.read(group / "cgroup.events")
+    except OSError:
+        return True
 
 
 def graphics_processes(device: Device) -> tuple[int, ...]:

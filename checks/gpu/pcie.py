@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from checks.declare import check, code
 from checks.gpu.ask import UNTOLD, answering, opened, read
 from checks.gpu.device import Device
-from checks.gpu.samples import Samples, growth
 from checks.gpu.slowdown import IDLE, event_reasons
 from checks.gpu.values import Gpu
+from checks.growth import Counters, counters
 from checks.host import Host
 from checks.wire import Finding
 
@@ -40,7 +40,7 @@ SLOW = code(
     explain="An idle GPU slows its link down to save power; a busy one should not. Confirm: "
     "`nvidia-smi -q -i <pci id> | grep -A5 'GPU Link Info'` under load. Do: power-cycle, reseat or replace.",
 )
-_LOOKS, _LEAST, _HOUR = 3, 240.0, 3600.0
+_LOOKS, _LEAST, _HOUR = 3, 5, 3600.0
 # Replays a minute and lane that a link of each generation may have (DCGM's health watch, rounded up over all lanes).
 _RATES = {1: 0.15, 2: 0.3, 3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
 
@@ -72,9 +72,8 @@ def pcie_state(device: Device) -> PcieLink:
 
 @dataclass(slots=True)
 class _Kept:
-    """Of one GPU: its replays so far, and at how many looks on end its link was narrow and slow."""
+    """At how many looks on end a GPU's link was narrow and slow."""
 
-    replays: Samples[int] = field(default_factory=lambda: Samples(_HOUR))
     narrow: int = 0
     slow: int = 0
 
@@ -87,7 +86,7 @@ def gpu_pcie(host: Host) -> Iterator[Finding]:
     ``nvidia-smi -q | grep -A12 'GPU Link Info'``.
     """
     nvml = opened(host)
-    kept = host.kept("gpu_pcie", dict[str, _Kept])
+    kept, watched = host.kept("gpu_pcie", dict[str, _Kept]), counters(host, "gpu_pcie")
     trouble: list[Finding] = []
     for gpu in answering(nvml):
         link = read(nvml, pcie_state, gpu, trouble)
@@ -97,18 +96,24 @@ def gpu_pcie(host: Host) -> Iterator[Finding]:
         before = kept.setdefault(gpu.uuid or gpu.target, _Kept())
         before.narrow = before.narrow + 1 if 0 < link.width < link.most_width else 0
         before.slow = before.slow + 1 if bits is not None and not bits & IDLE and link.generation else 0
-        yield from _judge(host, gpu, link, before)
+        yield from _link(gpu, link, before)
+        yield from _replays(host, gpu, link, watched)
+    host.keep("counters", watched.plain())
     yield from trouble
 
 
-def _judge(host: Host, gpu: Gpu, link: PcieLink, kept: _Kept) -> Iterator[Finding]:
+def _link(gpu: Gpu, link: PcieLink, kept: _Kept) -> Iterator[Finding]:
     if kept.narrow >= _LOOKS - 1:
         yield NARROW(gpu.target, width=link.width, most=link.most_width, uuid=gpu.uuid)
     if kept.slow >= _LOOKS:
         yield SLOW(gpu.target, generation=link.generation, most=link.most_generation, uuid=gpu.uuid)
+
+
+def _replays(host: Host, gpu: Gpu, link: PcieLink, watched: Counters) -> Iterator[Finding]:
+    """More a minute than such a link may have, and a minute's worth of five at least."""
     if link.replays is None:
         return
-    grown, seconds = growth(kept.replays, host.clock(), link.replays)
+    grown = watched.of(gpu.uuid or gpu.target).over(host.clock(), link.replays, _HOUR)
     limit = math.ceil(_RATES.get(link.most_generation, _RATES[6]) * max(link.width, 1))
-    if seconds >= _LEAST and grown * 60 > limit * seconds:
-        yield REPLAYS(gpu.target, growth=grown, seconds=seconds, limit=limit, uuid=gpu.uuid)
+    if grown.beyond(limit * _LEAST, _LEAST * 60.0):
+        yield REPLAYS(gpu.target, growth=grown.count, seconds=grown.seconds, limit=limit, uuid=gpu.uuid)

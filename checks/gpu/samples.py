@@ -29,11 +29,3 @@ class Samples(Generic[T]):
 
     def values(self) -> list[T]:
         return [value for _, value in self.seen]
-
-
-def growth(samples: Samples[int], now: float, value: int) -> tuple[int, float]:
-    """How much a counter grew within the window and how long that was; one that went back began anew."""
-    if samples.seen and value < samples.seen[-1][1]:
-        samples.seen.clear()
-    samples.add(now, value)
-    return value - samples.seen[0][1], samples.seconds()

@@ -174,6 +174,8 @@ def seen(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
         "proc/uptime": "90000.0 1.0\n",
         "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release\n",
         "sys/fs/cgroup/system.slice/slurmstepd.scope/cgroup.procs": "",
+        "dev/nvidiactl": "",
+        "dev/nvidia-uvm": "",
         "dev/nvidia1": "",
         "dev/nvidia3": "",
     }
@@ -217,7 +219,8 @@ def test_every_error_is_told_with_its_reason(seen: Seen, error: str) -> None:
 @pytest.mark.parametrize("error", ["NOT_SUPPORTED", "FUNCTION_NOT_FOUND"])
 def test_what_a_board_or_driver_does_not_have_is_no_trouble(seen: Seen, error: str) -> None:
     loud = {key.split()[0] for key, found in seen.items() if key.endswith(f" {error}") and found}
-    assert loud - NEEDED == {"GetMemoryErrorCounter"}
+    assert loud - NEEDED == {"GetMemoryErrorCounter", "GetNvLinkState"}
+    assert {row[1:3] for row in map(tuple, seen[f"GetNvLinkState {error}"])} == {("gpu_unanswered", "unknown")}
     assert {row[1] for row in seen[f"GetMemoryErrorCounter {error}"]} == {"gpu_ecc_uncorrected"}
 
 
