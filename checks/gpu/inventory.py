@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checks.declare import check, code, ok
-from checks.gpu.ask import GPU_UNANSWERED, answering, opened, read
+from checks.gpu.ask import UNTOLD, answering, opened, read
 from checks.gpu.device import Device
 from checks.gpu.driver_files import information
 from checks.gpu.values import Fault, Gpu, NvmlError
@@ -112,7 +112,7 @@ def _text(value: object) -> str:
     lane="nvml",
     interval=3600,
     timeout=5.0,
-    codes=(MIXED, OTHER, MODELS, MEMORY, TWICE, EXCLUDED, GPU_UNANSWERED),
+    codes=(MIXED, OTHER, MODELS, MEMORY, TWICE, EXCLUDED, *UNTOLD),
 )
 def gpu_inventory(
     host: Host,

@@ -108,7 +108,8 @@ def test_a_gpu_that_was_taken_out_is_told(plant: Plant) -> None:
 def test_a_gpu_that_does_not_tell_is_no_fault(plant: Plant, fault: Fault) -> None:
     host = plant(pci_tree(), nvml=alike(gpu2=NvmlError(fault)))
     found = [f for f in run_check(CHECKS["gpu_inventory"], host).findings if f.status != "ok"]
-    assert [(f.code, f.status) for f in found] in ([], [("gpu_unanswered", "unknown")])
+    told = "gpu_no_permission" if fault is Fault.NO_PERMISSION else "gpu_unanswered"
+    assert [(f.code, f.status) for f in found] in ([], [(told, "unknown")])
 
 
 def test_what_is_not_told_is_not_compared(plant: Plant) -> None:
