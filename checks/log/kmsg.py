@@ -14,7 +14,6 @@ ROUND_LIMIT = 20_000
 """Records in one round; what is left waits for the next."""
 WINDOW = 60.0
 BYTES_LIMIT = 8 * 1024 * 1024
-CAPTURED_LIMIT = 64 * 1024 * 1024
 HOLD = 900.0
 """Seconds before the end of a captured log for which what it tells still stands."""
 _ONE = 16 * 1024
@@ -140,14 +139,14 @@ class KernelLog:
 
     def _read_captured(self, info: os.stat_result, reading: Reading) -> None:
         """The last part of the file, once; what was logged within HOLD seconds before its end counts as fresh."""
-        from checks.log.forms import TRUST, parse  # an agent never needs it
+        from checks.log.kept.forms import parse  # an agent never needs them
+        from checks.log.kept.line import TRUST
+        from checks.log.kept.packed import content
 
         if self._file is not None or not stat.S_ISREG(info.st_mode):
             return
         self._file = (info.st_dev, info.st_ino, info.st_size)
-        with self._path.open("rb") as file:
-            file.seek(max(0, info.st_size - CAPTURED_LIMIT))
-            log = parse(file.read(CAPTURED_LIMIT))
+        log = parse(content(self._path))
         if log is None:
             reading.garbled += 1
             return

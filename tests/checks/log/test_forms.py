@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
+import gzip
 import json
+import lzma
+import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.log.forms import Captured, parse
+from checks.catalog import load
+from checks.log.kept import packed
+from checks.log.kept.forms import parse
+from checks.log.kept.line import Captured
+from checks.log.kept.packed import content, unpacked
+from checks.log.kmsg import KernelLog
+from checks.runner import run_check
+from tests.fakes import Plant
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
 USUAL = "Linux version 6.8.0-60-generic"
@@ -94,6 +108,33 @@ LOGS: dict[str, tuple[bytes, str]] = {
     ),
 }
 
+# What else journalctl, dmesg and syslog daemons write; none of it carries more than its trust says.
+LOGS |= {
+    "dmesg --human": (f"[Dec 1 11:50] {USUAL}\n[  +0.000000] other\n[Dec 1 11:52] {XID}\n".encode(), "unmarked"),
+    "journal, unix times": (
+        f"1764590000.000001 gpu1 kernel: {USUAL}\n1764590001.5 gpu1 alice[7]: {FORGED}\n"
+        f"1764590124.5 gpu1 kernel: {XID}\n".encode(),
+        "forgeable",
+    ),
+    "syslog, RFC 5424": (
+        f"<6>1 2026-12-01T11:50:01.000001+00:00 gpu1 kernel - - - {USUAL}\n"
+        f'<12>1 2026-12-01T11:50:02Z gpu1 kernel 7 - [x@1 a="b"] {FORGED}\n'
+        f"<4>1 2026-12-01T11:52:05.500000Z gpu1 kernel - - - {XID}\n".encode(),
+        "forgeable",
+    ),
+    "journal verbose": (
+        "".join(
+            f"Tue 2026-12-01 11:{when}.000001 UTC [s=1;i={n};b=b1;m=1;t=2;x=3]\n    _BOOT_ID=b1\n"
+            f"    _TRANSPORT={transport}\n    MESSAGE={text}\n"
+            for n, (when, transport, text) in enumerate(
+                [("50:01", "kernel", USUAL), ("50:02", "syslog", FORGED), ("52:05", "kernel", XID)]
+            )
+        ).encode(),
+        "kernel",
+    ),
+}
+PRETTY = [journal(USUAL), journal(FORGED, transport="stdout"), journal(XID, seconds=1_764_590_124)]
+
 
 def captured(data: bytes) -> Captured:
     found = parse(data)
@@ -107,8 +148,8 @@ def test_every_form_gives_the_kernels_lines(form: str) -> None:
     data, trust = LOGS[form]
     found = captured(data)
     assert (found.form, found.trust, found.garbled) == (form, trust, 0)
-    assert [line.text for line in found.lines] == [USUAL, XID]
-    assert 120 <= found.end - found.lines[0].seconds <= 130
+    assert [line.text for line in found.lines if line.text != "other"] == [USUAL, XID]
+    assert 119 <= found.end - found.lines[0].seconds <= 130
     assert found.foreign == (1 if FORGED.encode() in data else 0)
 
 
@@ -170,3 +211,124 @@ def test_a_journal_with_monotonic_times_keeps_others_lines_apart() -> None:
     log = parse(f"[ 1.0] n1 systemd[1]: up\n[ 2.0] n1 alice[7]: {FORGED}\n[ 3.0] n1 kernel: {XID}\n".encode())
     assert log is not None and log.trust == "forgeable"
     assert [line.text for line in log.lines] == [XID] and log.foreign == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(json.dumps(e, indent="\t", separators=(",", " : ")) for e in PRETTY),
+        json.dumps(PRETTY),
+        "\n".join("data: " + json.dumps(e) + "\n" for e in PRETTY),
+        "".join("\x1e" + json.dumps(e) + "\n" for e in PRETTY),
+        "\n".join(json.dumps({**e, "__REALTIME_TIMESTAMP": int(str(e["__REALTIME_TIMESTAMP"]))}) for e in PRETTY),
+    ],
+    ids=["json-pretty", "list", "json-sse", "json-seq", "numbers"],
+)
+def test_every_spelling_of_json(text: str) -> None:
+    found = captured(text.encode())
+    assert (found.form, found.trust, found.garbled, found.foreign) == ("journal json", "kernel", 0, 1)
+    assert [line.text for line in found.lines] == [USUAL, XID]
+
+
+def test_a_cut_object_hides_no_other() -> None:
+    """Like E101: a log that was copied while it grew."""
+    whole = json.dumps(PRETTY[0], indent=1), json.dumps(PRETTY[2], indent=1)
+    found = captured(f"{whole[0][:-30]}\n{whole[1]}\n{whole[0][:40]}".encode())
+    assert [line.text for line in found.lines] == [XID] and found.garbled == 2
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "[   12.345678 <    0.000012>] {}",
+        "[Tue Dec  1 13:52:32 2026 <    0.000012>] {}",
+        "[   12.345678 <    0.000012 >] n1 kernel: {}",
+        "kern  :warn  : [Dec 1 13:52] {}",
+        "kern  :warn  : [ +12.345678] {}",
+        "[Dec31 23:59] {}",
+        "[  +0.000012] {}",
+        "<4>Dec  1 13:52:32 n1 kernel: {}",
+        "<4>2026-12-01T13:52:32Z n1 kernel: {}",
+        "2026-12-01T13:52:32+0000 n1 kernel: {}",
+        "2026-12-01T13:52:32.123456+0000 n1 kernel: [   12.345678] {}",
+        "1764590000 n1 kernel: {}",
+        "\x1b[32m[   12.345678] \x1b[0m\x1b[31m{}\x1b[0m",
+        "-- Journal begins at Tue 2026-12-01 --\nDec 01 13:52:32 n1 kernel: {}",
+    ],
+)
+def test_deltas_colours_priorities_and_remarks_hide_no_line(row: str) -> None:
+    assert [line.text for line in captured(f"{row.format(XID)}\n".encode()).lines] == [XID]
+
+
+def test_a_priority_of_another_facility_is_no_kernels_line() -> None:
+    """E101: logger -t kernel, where the daemon writes priorities."""
+    found = captured(f"<12>Dec  1 13:52:32 n1 kernel: {FORGED}\n".encode())
+    assert (found.lines, found.foreign) == ((), 1)
+
+
+@pytest.mark.parametrize("remark", ["-- Reboot --", f"-- Boot {'0' * 32} --"])
+def test_the_journals_remark_on_a_boot_ends_what_was_before(remark: str) -> None:
+    """E41: the clock need not go back at a boot."""
+    text = f"Dec 01 13:52:32 n1 kernel: {XID}\n{remark}\nDec 01 13:53:32 n1 kernel: {USUAL}\n"
+    assert [line.text for line in captured(text.encode()).lines] == [USUAL]
+
+
+def test_a_new_year_is_no_boot() -> None:
+    text = f"Dec 31 23:59:59 n1 kernel: {XID}\nJan  1 00:00:05 n1 kernel: {USUAL}\n"
+    found = captured(text.encode())
+    assert [line.text for line in found.lines] == [XID, USUAL]
+    assert found.end - found.lines[0].seconds < 86400 * 2
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_a_rotated_log_is_unpacked(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    data = LOGS["dmesg"][0] * 1000
+    path = tmp_path / "kern.log.2"
+    path.write_bytes(pack(data))
+    assert content(path) == data
+    path.write_bytes(pack(data) + pack(b"more"))  # what logrotate appends
+    assert content(path) == data + b"more"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_of_a_cut_archive_its_begin_is_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """A log that was copied while it was packed; bzip2 gives nothing of a block that is not whole."""
+    path = tmp_path / "kern.log.2"
+    path.write_bytes(pack(LOGS["dmesg"][0] + os.urandom(5000))[:-20])
+    assert content(path).startswith(LOGS["dmesg"][0])
+
+
+def test_a_packed_log_is_judged_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "kern.log.3.gz"
+    path.write_bytes(gzip.compress(LOGS["syslog"][0]))
+    reading = KernelLog(path, captured=True).read("")
+    assert [r.text for r in reading.records if r.fresh] == [USUAL, XID]
+    assert "any user" in reading.trust
+
+
+def test_an_archive_of_nothing_but_zeros_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hostile input is bounded: 1 GiB packs into 1 MiB."""
+    monkeypatch.setattr(packed, "UNPACKED_LIMIT", 8 << 20)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes(20 << 20)))
+    with pytest.raises(OSError, match="unpacks to more than 8 MiB"):
+        content(path)
+
+
+@pytest.mark.parametrize("head", [b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"])
+def test_a_broken_archive_is_unknown_and_says_why(plant: Plant, tmp_path: Path, head: bytes) -> None:
+    """Rule 1: our own trouble with a file is never a node's fault."""
+    path = tmp_path / "kern.log.1.gz"
+    path.write_bytes(head + b"garbage" * 9)
+    host = plant({"/proc/uptime": "1.0 1.0\n"}, kmsg=path)
+    host.captured = True
+    (found,) = run_check(load()["kernel_oom"], host).findings
+    assert (found.status, found.blame, found.code) == ("unknown", "self", "kernel_log_unreadable")
+
+
+@given(st.sampled_from([gzip.compress, lzma.compress, bz2.compress]), st.integers(0, 80), st.binary(max_size=8))
+@settings(max_examples=60)
+def test_no_broken_archive_makes_it_fail(pack: Callable[[bytes], bytes], at: int, noise: bytes) -> None:
+    data = pack(LOGS["dmesg"][0])
+    with contextlib.suppress(OSError):
+        unpacked(data[:at] + noise + data[at + 1 :])
