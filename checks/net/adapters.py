@@ -25,7 +25,8 @@ _BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 class Adapter:
     """One RDMA device: where it is in sysfs, its real device and PCI id, empty where there is none.
 
-    ``virtual``: a virtual function seen on its host. ``software``: soft RoCE or iWARP over any interface.
+    ``virtual``: a virtual function seen on its host. ``software``: soft RoCE or iWARP over any interface. ``iwarp``: it
+    speaks TCP and has neither subnet manager nor RoCE addresses.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Adapter:
     bdf: str
     virtual: bool
     software: bool
+    iwarp: bool
 
 
 def every_adapter(host: Host) -> list[Adapter]:
@@ -45,17 +47,25 @@ def every_adapter(host: Host) -> list[Adapter]:
             key = (path.name, os.lstat(path).st_ino)
         except OSError:
             continue
-        found[key] = known.get(key) or _adapter(path)
+        found[key] = known.get(key) or _adapter(host, path)
     known.clear()
     known.update(found)
     return list(found.values())
 
 
-def _adapter(path: Path) -> Adapter:
+def _adapter(host: Host, path: Path) -> Adapter:
     device = real_device(path)
     bdf = device.name if device and _BDF.fullmatch(device.name) else ""
     soft = path.name.startswith(_SOFTWARE) or (path / "parent").exists() or _made_of_software(path)
-    return Adapter(path.name, path, device, bdf, (path / "device" / "physfn").exists(), soft)
+    virtual = (path / "device" / "physfn").exists()
+    return Adapter(path.name, path, device, bdf, virtual, soft, _speaks_tcp(host, path))
+
+
+def _speaks_tcp(host: Host, path: Path) -> bool:
+    try:
+        return "RNIC" in host.read(path / "node_type")
+    except OSError:
+        return path.name.startswith(("i40iw", "iw_"))
 
 
 def _made_of_software(path: Path) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from checks import Host
 from checks.catalog import load
+from checks.net.bond import read_bond
 from checks.runner import run_check
+from tests.checks.net.test_adapters import boot, restarted
 from tests.fakes import Plant
 
 BOND = """Ethernet Channel Bonding Driver: v6.8.0
@@ -49,3 +52,136 @@ def test_judges_what_is_named_and_every_bond(
     found = run_check(load()["ethernet"], plant(tree), options).findings
     assert [(f.target, f.code) for f in found] == expected
     assert "fail" not in {f.status for f in found}
+
+
+NOBODY, SWITCH = "00:00:00:00:00:00", "58:6a:b1:c7:02:fa"
+
+
+def lacp(
+    *members: tuple[str, str, str], active: str = SWITCH, mode: str = "IEEE 802.3ad Dynamic link aggregation"
+) -> str:
+    """The kernel's file for members of (status, aggregator, partner); an empty partner is one that is not told."""
+    lines = [
+        "Ethernet Channel Bonding Driver: v6.8.0\n",
+        f"Bonding Mode: {mode}",
+        "MII Status: up\n",
+        "802.3ad info",
+        "Active Aggregator Info:",
+        f"\tAggregator ID: 1\n\tNumber of ports: 2\n\tPartner Mac Address: {active}\n" if active else "",
+    ]
+    for number, (status, group, partner) in enumerate(members):
+        lines += ["", f"Slave Interface: eth{number}", f"MII Status: {status}", "Speed: 100000 Mbps"]
+        lines += ["Permanent HW addr: 24:6e:96:8c:a6:06", f"Aggregator ID: {group}"]
+        lines += ["details actor lacp pdu:", "    system mac address: 24:6e:96:8c:a6:06", "    port state: 61"]
+        if partner:
+            lines += ["details partner lacp pdu:", "    system priority: 32768", f"    system mac address: {partner}"]
+    return "\n".join(lines) + "\n"
+
+
+WELL = ("up", "1", SWITCH)
+
+
+@pytest.mark.parametrize(
+    ("text", "members", "expected"),
+    [
+        (lacp(WELL, WELL), 0, ["ok"]),
+        (lacp(WELL, WELL), 2, ["ok"]),
+        (lacp(WELL), 2, ["bond_degraded"]),
+        (lacp(WELL, ("down", "2", NOBODY)), 0, ["bond_degraded"]),
+        (lacp(WELL, ("going", "1", SWITCH)), 0, ["bond_degraded"]),
+        (lacp(WELL, ("up", "2", NOBODY)), 0, ["bond_no_partner"]),
+        (lacp(("up", "1", ""), ("up", "2", ""), active=NOBODY), 0, ["bond_no_partner"]),
+        (lacp(WELL, ("up", "2", "58:6a:b1:c7:02:fb")), 0, ["bond_split"]),
+        (lacp(("up", "1", ""), ("up", "1", ""), active=""), 0, ["ok"]),
+        (lacp(("up", "", NOBODY), ("up", "", NOBODY), mode="fault-tolerance (active-backup)", active=""), 0, ["ok"]),
+        ("", 0, ["ok"]),
+        ("garbage\n" * 50, 0, ["ok"]),
+    ],
+)
+def test_members_and_partners_of_a_bond(plant: Plant, text: str, members: int, expected: list[str]) -> None:
+    """What the kernel tells root only accuses nobody when it is missing."""
+    host = plant({"/proc/net/bonding/bond0": text})
+    found = run_check(load()["ethernet"], host, {"bond_members": members}).findings
+    assert [f.code for f in found] == expected
+
+
+@pytest.mark.parametrize("word", ["Slave", "Port"])
+def test_members_under_both_words_of_the_kernel(word: str) -> None:
+    bond = read_bond(lacp(WELL, WELL).replace("Slave", word))
+    assert [(m.name, m.up, m.partner) for m in bond.members] == [("eth0", True, SWITCH), ("eth1", True, SWITCH)]
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "expected"),
+    [
+        ({"duplex": "full"}, {}, []),
+        ({"duplex": "half"}, {}, ["ethernet_half_duplex"]),
+        ({"duplex": "unknown"}, {}, []),
+        ({"mtu": "1500"}, {"mtu": 9000}, ["ethernet_mtu"]),
+        ({"mtu": "9000"}, {"mtu": 9000}, []),
+        ({"mtu": "garbage"}, {"mtu": 9000}, []),
+    ],
+)
+def test_settings_of_an_interface(
+    plant: Plant, files: dict[str, str], options: dict[str, object], expected: list[str]
+) -> None:
+    host = plant(link("eth0") | {f"/sys/class/net/eth0/{k}": f"{v}\n" for k, v in files.items()})
+    found = run_check(load()["ethernet"], host, {"interfaces": ("eth0",), **options}).findings
+    assert [f.code for f in found if f.status != "ok"] == expected
+
+
+class Counted:
+    """A host with a named interface, or a bond of it, whose counters and clock a test moves."""
+
+    def __init__(self, plant: Plant, *, bonded: bool = False, **counters: int) -> None:
+        tree: dict[str, str | bytes] = {**link("eth0"), **boot()}
+        if bonded:
+            tree["/proc/net/bonding/bond0"] = lacp(WELL)
+        self.host: Host = plant(tree)
+        self.options: dict[str, object] = {} if bonded else {"interfaces": ("eth0",)}
+        self.now = 0.0
+        self.host.clock = lambda: self.now
+        for name, value in counters.items():
+            self.put(name, value)
+
+    def put(self, name: str, value: int) -> None:
+        place = name if name.startswith("carrier") else f"statistics/{name}"
+        path = self.host.path(f"/sys/class/net/eth0/{place}")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{value}\n")
+
+    def bad(self, seconds: float = 60.0) -> list[tuple[str, object]]:
+        self.now += seconds
+        found = run_check(load()["ethernet"], self.host, self.options).findings
+        return [(f.code, f.evidence["growth"]) for f in found if f.status != "ok"]
+
+
+@pytest.mark.parametrize("bonded", [False, True])
+def test_losses_of_carrier_within_an_hour(plant: Plant, bonded: bool) -> None:
+    """E78: what stood there is history, and it clears by itself."""
+    node = Counted(plant, bonded=bonded, carrier_changes=41)
+    assert node.bad() == []
+    node.put("carrier_changes", 47)
+    assert node.bad() == []
+    node.put("carrier_changes", 49)
+    assert node.bad() == [("ethernet_flapping", 4)]
+    restarted(node.host)
+    assert node.bad() == [("ethernet_flapping", 4)]
+    assert node.bad(3600.0) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "growth", "expected"),
+    [
+        ("rx_crc_errors", 120, []),
+        ("rx_crc_errors", 121, [("ethernet_errors", 121)]),
+        ("rx_errors", 601, [("ethernet_errors", 601)]),
+        ("tx_errors", 601, [("ethernet_errors", 601)]),
+        ("rx_dropped", 10_000_000, []),
+    ],
+)
+def test_errors_by_growth(plant: Plant, name: str, growth: int, expected: list[tuple[str, object]]) -> None:
+    node = Counted(plant, **{name: 5_000_000})
+    assert node.bad() == []
+    node.put(name, 5_000_000 + growth)
+    assert node.bad() == expected
