@@ -54,12 +54,11 @@ def test_judges_what_is_named_and_every_bond(
     assert "fail" not in {f.status for f in found}
 
 
+LACP = "IEEE 802.3ad Dynamic link aggregation"
 NOBODY, SWITCH = "00:00:00:00:00:00", "58:6a:b1:c7:02:fa"
 
 
-def lacp(
-    *members: tuple[str, str, str], active: str = SWITCH, mode: str = "IEEE 802.3ad Dynamic link aggregation"
-) -> str:
+def lacp(*members: tuple[str, str, str], active: str = SWITCH, mode: str = LACP) -> str:
     """The kernel's file for members of (status, aggregator, partner); an empty partner is one that is not told."""
     lines = [
         "Ethernet Channel Bonding Driver: v6.8.0\n",
@@ -181,7 +180,8 @@ def test_losses_of_carrier_within_an_hour(plant: Plant, bonded: bool) -> None:
     ],
 )
 def test_errors_by_growth(plant: Plant, name: str, growth: int, expected: list[tuple[str, object]]) -> None:
-    node = Counted(plant, **{name: 5_000_000})
+    node = Counted(plant)
+    node.put(name, 5_000_000)
     assert node.bad() == []
     node.put(name, 5_000_000 + growth)
     assert node.bad() == expected
