@@ -19,7 +19,21 @@ from api.hot.routes import Shared, hot_routes
 from api.metrics import Meters
 from api.ports import ControllerPort
 from api.problems import answer
-from api.routes import admin, drains, facts, guard, incidents, jobs, nodes, operations, quiet, remedies, service, state
+from api.routes import (
+    admin,
+    drains,
+    facts,
+    firmware,
+    guard,
+    incidents,
+    jobs,
+    nodes,
+    operations,
+    quiet,
+    remedies,
+    service,
+    state,
+)
 from api.settings import ServerSettings
 from api.store.store import Store
 
@@ -41,7 +55,8 @@ def create_app(store: Store, controller: ControllerPort, settings: ServerSetting
     )
     writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="writer")
     app.state.shared = Shared(store, controller, settings, Meters(), asyncio.Event(), writers)
-    for part in (nodes, jobs, facts, incidents, drains, operations, guard, quiet, remedies, state, admin, service):
+    parts = (nodes, jobs, facts, firmware, incidents, drains, operations, guard, quiet, remedies, state, admin, service)
+    for part in parts:
         app.include_router(part.router, prefix=PREFIX)
     app.include_router(service.outside)
     app.router.routes.extend(hot_routes(app.state.shared))

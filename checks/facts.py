@@ -6,13 +6,17 @@ import msgspec
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One replaceable part: ``kind`` gpu, hca, nic or board; ``slot`` is its place, ``uuid`` a GPU's, or a GUID."""
+    """One replaceable part: ``kind`` gpu, hca, nic or board; ``slot`` is its place, ``uuid`` a GPU's, or a GUID.
+
+    ``firmware`` is what runs on it: a GPU's VBIOS, an adapter's firmware, a board's BIOS.
+    """
 
     kind: str
     slot: str
     uuid: str = ""
     serial: str = ""
     model: str = ""
+    firmware: str = ""
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):

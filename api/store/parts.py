@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, insert, or_, select, update
 
 from api.store.part_tables import part_slots
@@ -14,6 +16,7 @@ from slurm.reason import one_line
 
 PARTS_LIMIT = 256
 _KINDS = frozenset({"gpu", "hca", "nic", "board"})
+_COLUMNS = ("kind", "slot", "uuid", "serial", "model")
 
 
 def note_parts(connection: Connection, before: NodeFacts | None, fresh: Sequence[Report], now: datetime) -> None:
@@ -24,7 +27,7 @@ def note_parts(connection: Connection, before: NodeFacts | None, fresh: Sequence
             continue
         known = report.facts.parts
         there = {(r.kind, r.slot): r for r in _standing(connection, report.cluster, report.node)}
-        for part in (_bounded(p) for p in known[:PARTS_LIMIT]):
+        for part in _alone([_bounded(p) for p in known[:PARTS_LIMIT]]):
             if part.kind in _KINDS and (part.serial or part.uuid):
                 _stands(connection, report, part, there.get((part.kind, part.slot)), now)
 
@@ -38,6 +41,13 @@ def _bounded(part: Part) -> Part:
     return Part(**{name: one_line(getattr(part, name), 128) for name in Part.__struct_fields__})
 
 
+def _alone(parts: Sequence[Part]) -> list[Part]:
+    """The parts, without a serial number that several of a node share: two GPUs of one board, as on GB200."""
+    told = Counter((p.kind, p.serial) for p in parts if p.serial)
+    shared = [p.uuid != "" and told[p.kind, p.serial] > 1 for p in parts]
+    return [msgspec.structs.replace(p, serial="") if s else p for p, s in zip(parts, shared, strict=True)]
+
+
 def _stands(connection: Connection, report: Report, part: Part, there: Row[Any] | None, now: datetime) -> None:
     if there is not None and same(there, part):
         if (there.uuid, there.serial) != (part.uuid, part.serial):
@@ -48,7 +58,7 @@ def _stands(connection: Connection, report: Report, part: Part, there: Row[Any] 
     connection.execute(update(part_slots).where(*gone).values(until=now))
     if there is not None:
         connection.execute(update(part_slots).where(part_slots.c.id == there.id).values(until=now))
-    values = {name: getattr(part, name) for name in Part.__struct_fields__}
+    values = {name: getattr(part, name) for name in _COLUMNS}
     connection.execute(
         insert(part_slots).values(
             cluster=report.cluster,

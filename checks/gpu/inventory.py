@@ -84,11 +84,15 @@ class Identity:
 def gpu_identity(device: Device) -> Identity:
     memory = _told(device, "nvmlDeviceGetMemoryInfo")
     return Identity(
-        vbios=_text(_told(device, "nvmlDeviceGetVbiosVersion")),
+        vbios=gpu_vbios(device),
         inforom=_text(_told(device, "nvmlDeviceGetInforomImageVersion")),
         board=_text(_told(device, "nvmlDeviceGetBoardPartNumber")),
         memory_mib=int(memory.total) // _MIB if memory is not None else 0,
     )
+
+
+def gpu_vbios(device: Device) -> str:
+    return _text(_told(device, "nvmlDeviceGetVbiosVersion"))
 
 
 def _told(device: Device, name: str) -> Any:

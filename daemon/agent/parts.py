@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from checks import Host
+from checks.gpu.inventory import gpu_vbios
+from checks.gpu.values import Gpu, NvmlError
 from checks.wire import NodeFacts, Part
 from daemon.lanes.pool import LaneError, LanePool
 
 if TYPE_CHECKING:
     # Lanes import this module, and need nothing of reports.
+    from checks.gpu.nvml import Nvml
     from daemon.agent.reporting import Reporter
 
 log = logging.getLogger(__name__)
@@ -53,12 +56,27 @@ async def _asked(pool: LanePool, lane: str, function: str, known: tuple[Part, ..
 
 def gpus(host: Host) -> object:
     """Called in the lane of NVML: the GPUs that answer."""
+    nvml = host.nvml()
     found = [
-        Part(kind="gpu", slot=g.bdf or f"gpu{g.index}", uuid=g.uuid, serial=_number(g.serial), model=g.name)
-        for g in host.nvml().gpus()
+        Part(
+            kind="gpu",
+            slot=g.bdf or f"gpu{g.index}",
+            uuid=g.uuid,
+            serial=_number(g.serial),
+            model=g.name,
+            firmware=_vbios(nvml, g),
+        )
+        for g in nvml.gpus()
         if g.uuid
     ]
     return msgspec.to_builtins(found[:PARTS_LIMIT])
+
+
+def _vbios(nvml: Nvml, gpu: Gpu) -> str:
+    try:
+        return nvml.read(gpu_vbios, gpu)[:128]
+    except NvmlError:
+        return ""
 
 
 def others(host: Host) -> object:
@@ -71,8 +89,9 @@ def _adapters(host: Host) -> Iterator[Part]:
     for path in host.glob("/sys/class/infiniband/*"):
         guid = _line(host, f"{host.name(path)}/node_guid")
         if guid and set(guid) - set("0:"):
-            model = _line(host, f"{host.name(path)}/hca_type")
-            yield Part(kind="hca", slot=_slot(path.joinpath("device"), path.name), uuid=guid, model=model)
+            model, firmware = (_line(host, f"{host.name(path)}/{name}") for name in ("hca_type", "fw_ver"))
+            slot = _slot(path.joinpath("device"), path.name)
+            yield Part(kind="hca", slot=slot, uuid=guid, model=model, firmware=firmware)
 
 
 def _cards(host: Host) -> Iterator[Part]:
@@ -101,7 +120,8 @@ def _of_the_card(address: str) -> bool:
 def _board(host: Host) -> Iterator[Part]:
     serial = _number(_line(host, "/sys/class/dmi/id/product_serial"))
     if serial:
-        yield Part(kind="board", slot="board", serial=serial, model=_line(host, "/sys/class/dmi/id/product_name"))
+        model, bios = (_line(host, f"/sys/class/dmi/id/{name}") for name in ("product_name", "bios_version"))
+        yield Part(kind="board", slot="board", serial=serial, model=model, firmware=bios)
 
 
 def _slot(device: os.PathLike[str], name: str) -> str:

@@ -20,6 +20,7 @@ CENTRAL = {
     "repair": ("daemon.cli.repair:repair", "Keep hands off nodes in repair, under a ticket."),
     "ready": ("daemon.cli.repair:ready", "End a pause, a repair or a maintenance, and verify."),
     "swaps": ("daemon.cli.swaps:swaps", "Which parts were replaced, after which drain, verified or not."),
+    "firmware": ("daemon.cli.firmware:firmware", "Which nodes run another driver or firmware than their like."),
     "probation": ("daemon.cli.repair:probation", "Nodes watched closer, nodes held for flapping, strikes."),
     "silence": ("daemon.cli.rest:silence", "Have findings lead to nothing for a time."),
     "remedy": ("daemon.cli.remedies:remedy", "Mend a drained node: reset a GPU, reboot, run a site executable."),

@@ -55,7 +55,7 @@ MATRIX: list[tuple[str, str, object, tuple[int, ...]]] = [
     ("GET", "/api/v1/operations/{number}", None, READ),
     ("POST", "/api/v1/operations/undo", {}, OPERATE),
     *(("GET", f"/api/v1/nodes/{{cluster}}/{{node}}/{what}", None, READ) for what in ("service", "moves", "parts")),
-    *(("GET", f"/api/v1/{what}", None, READ) for what in ("probation", "looks", "swaps", "repairs")),
+    *(("GET", f"/api/v1/{what}", None, READ) for what in ("probation", "looks", "swaps", "repairs", "firmware")),
     ("POST", "/api/v1/repairs", {**NODES, "ticket": "4711", "reason": "swap"}, OPERATE),
     ("GET", "/api/v1/pauses", None, READ),
     ("POST", "/api/v1/pauses", {**NODES, "seconds": 60, "reason": "work"}, OPERATE),

@@ -35,6 +35,7 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
         "etc/slurm/gres.conf": f"NodeName={identity.name} Name=gpu File=/dev/nvidia[0-{len(board.gpus) - 1}]\n",
         "sys/class/dmi/id/sys_vendor": "Nodevet simulation\n",
         "sys/class/dmi/id/product_name": "HGX H100 (simulated)\n",
+        "sys/class/dmi/id/bios_version": "1.4.2-sim\n",
         "sys/class/dmi/id/product_serial": f"SIM-{identity.name}\n",
         **commands.chrony(commands.IN_STEP),
         **commands.units(frozenset()),

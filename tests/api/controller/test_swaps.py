@@ -6,6 +6,8 @@ import asyncio
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
+
 from api.service_port import SwapView
 from checks.wire import Batch, Decision, NodeFacts, Part, Report
 from tests.api.controller.fake_slurm import Bench, bench
@@ -51,6 +53,20 @@ def test_what_stands_there_at_first_sight_or_stays_is_no_swap(tmp_path: Path) ->
         shows(b, "n1", gpu("1"), gpu("2", "0000:3b:00.0"))
         assert swaps(b) == []
         assert [(p.serial, p.until) for p in b.control.service.parts("sim", "n1")] == [("1", None), ("2", None)]
+
+
+def test_two_gpus_of_one_board_with_one_serial_number_never_replace_each_other(tmp_path: Path) -> None:
+    """On GB200 two GPUs and their processor are one board and share its number; firmware may change under it."""
+    first = Part(kind="gpu", slot="0008:01:00.0", uuid="GPU-a", serial="165", firmware="97.00.A")
+    second = msgspec.structs.replace(first, slot="0009:01:00.0", uuid="GPU-b")
+    with bench(tmp_path) as b:
+        for firmware in ("97.00.A", "97.00.B", "97.00.C"):
+            shows(b, "n1", *(msgspec.structs.replace(p, firmware=firmware) for p in (first, second)))
+        assert swaps(b) == []
+        assert [(p.uuid, p.until) for p in b.control.service.parts("sim", "n1")] == [("GPU-a", None), ("GPU-b", None)]
+        shows(b, "n1", first, msgspec.structs.replace(second, uuid="GPU-c"))
+        [found] = swaps(b)
+        assert (found.old.uuid if found.old else "", found.new.uuid) == ("GPU-b", "GPU-c")
 
 
 def test_a_swap_on_a_serving_node_is_said_and_looked_at(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ def told(value: object) -> dict[tuple[str, str], Part]:
 def test_a_simulated_node_names_board_adapters_and_cards(tmp_path: Path) -> None:
     host = SimHost(tmp_path / "n1", "n1").create()
     found = told(parts.others(Host(root=host.sysroot)))
-    assert found["board", "board"].serial == "SIM-n1"
+    assert (found["board", "board"].serial, found["board", "board"].firmware) == ("SIM-n1", "1.4.2-sim")
+    assert found["hca", "0000:1a:00.0"].firmware == "28.43.2026"
     assert found["hca", "0000:1a:00.0"].uuid == host.identity.guid(0)
     assert sum(kind == "hca" for kind, _ in found) == 8
     assert [p.uuid for (kind, _), p in found.items() if kind == "nic"] == [host.identity.address("eno1")]
