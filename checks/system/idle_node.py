@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from checks.declare import Skip, check, code, ok
 from checks.host import Host
+from checks.system import walk
 from checks.system.processors import CPUS, cpu_list
 from checks.wire import Finding
 
@@ -32,8 +33,8 @@ BUSY = code(
 )
 LOOKS = 2
 """Rounds in a row at which it must be seen: what a job leaves ends a moment after it."""
-PROCESSES_LIMIT = 200_000
-STAT_LIMIT = 1024
+USERS_LIMIT = 5_000
+"""Processes of users that are looked at: with so many left, more make no difference."""
 _JOB = re.compile(r"/job_?\d+", re.MULTILINE)
 # The kernel's and systemd's own places for what is no job's: sessions, user managers, services, containers.
 _KNOWN = re.compile(
@@ -93,40 +94,43 @@ def idle_node(
 
 def _look(host: Host, min_uid: int) -> tuple[list[_Process], bool]:
     """Processes of users, and whether a step of a job lives here."""
-    users, working = [], False
-    for name in os.listdir(host.path("/proc"))[:PROCESSES_LIMIT]:
-        if not name.isdecimal():
-            continue
+    everyone = walk.processes(host)
+    if any(p.comm == b"slurmstepd" and _is_step(host, p.pid) for p in everyone):
+        return [], True
+    users = []
+    for process in everyone:
         try:
-            comm, start = _stat(host, name)
-            if comm == "slurmstepd" and host.read_bytes(f"/proc/{name}/cmdline", 64).startswith(_STEP):
-                working = True
-            if (uid := _uid(host, name)) >= min_uid:
-                users.append(_Process(int(name), start, uid, comm))
+            uid = _uid(host, process.pid)
         except (OSError, IndexError, ValueError):
             continue  # it has ended since it was listed
-    return users, working
+        if uid >= min_uid:
+            users.append(_Process(process.pid, process.start, uid, process.comm.decode("utf-8", "replace")))
+            if len(users) >= USERS_LIMIT:
+                break
+    return users, False
 
 
-def _stat(host: Host, pid: str) -> tuple[str, int]:
-    head, _, rest = host.read_bytes(f"/proc/{pid}/stat", STAT_LIMIT).rpartition(b")")
-    return head.partition(b"(")[2].decode("utf-8", "replace"), int(rest.split()[19])
+def _is_step(host: Host, pid: int) -> bool:
+    try:
+        return walk.head_of(host, pid, "cmdline", 64).startswith(_STEP)
+    except OSError:
+        return False
 
 
-def _uid(host: Host, pid: str) -> int:
+def _uid(host: Host, pid: int) -> int:
     """Whose process it is; in a tree that was copied the owner of the folder says nothing."""
     if not host.redirected:
         return os.stat(f"/proc/{pid}").st_uid
-    words = host.read(f"/proc/{pid}/status").partition("\nUid:")[2].split()
-    return int(words[0])
+    return int(walk.head_of(host, pid, "status").partition(b"\nUid:")[2].split()[0])
 
 
 def _stray(host: Host, pid: int) -> bool:
     """Whether its control group is neither a job's nor any other known place."""
     try:
-        groups = [line.split(":", 2)[-1] for line in host.read(f"/proc/{pid}/cgroup").splitlines()]
+        text = walk.head_of(host, pid, "cgroup", 8192).decode("utf-8", "replace")
     except OSError:
         return False
+    groups = [line.split(":", 2)[-1] for line in text.splitlines()]
     # Without systemd, and in a container, all is in the root group: nothing can be told.
     groups = [g for g in groups if g != "/"]
     if not groups or any(_JOB.search(g) for g in groups):

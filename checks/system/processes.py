@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from checks.declare import check, code, ok
 from checks.host import Host
+from checks.system import walk
 from checks.wire import Finding
 
 STUCK = code(
@@ -39,9 +39,6 @@ FILES = code(
     "{used} open files of at most {limit} ({percent} %, limit {limit_pct} %)",
     explain="New files will soon fail with ENFILE. Confirm: `cat /proc/sys/fs/file-nr`.",
 )
-STAT_LIMIT = 1024
-PROCESSES_LIMIT = 200_000
-
 Key = tuple[int, int]
 
 
@@ -76,20 +73,11 @@ def processes(
 def _look(host: Host) -> tuple[list[Key], int, int]:
     """Processes in D state, how many zombies, how many processes in all."""
     waiting, zombies, count = [], 0, 0
-    root = str(host.path("/proc"))
-    for name in os.listdir(root)[:PROCESSES_LIMIT]:
-        if not name.isdecimal():
-            continue
-        try:
-            with open(f"{root}/{name}/stat", "rb", buffering=0) as file:
-                after_name = file.read(STAT_LIMIT).rpartition(b")")[2].split()
-            state, start = after_name[0], int(after_name[19])
-        except (OSError, IndexError, ValueError):
-            continue  # it has ended since it was listed
+    for process in walk.processes(host):
         count += 1
-        if state == b"D":
-            waiting.append((int(name), start))
-        zombies += state == b"Z"
+        if process.state == b"D":
+            waiting.append((process.pid, process.start))
+        zombies += process.state == b"Z"
     return waiting, zombies, count
 
 
