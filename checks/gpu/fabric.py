@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from checks.declare import Code, check, code
 from checks.gpu.ask import GPU_UNANSWERED, UNTOLD, answering, ask, opened
+from checks.gpu.fabric_health import health
 from checks.gpu.values import Fabric
 from checks.host import Host
 from checks.wire import Finding
@@ -27,31 +29,67 @@ NO_CLIQUE = code(
 )
 UNHEALTHY = code("gpu_fabric_unhealthy", "fail", "node", "fabric health: {problem}", explain=EXPLAIN)
 DEGRADED = code("gpu_fabric_degraded", "warn", "node", "fabric health: {problem}", explain=EXPLAIN)
+MISCONFIGURED = code(
+    "gpu_fabric_misconfigured",
+    "warn",
+    "config",
+    "fabric configuration: {problem}",
+    explain="The fabric manager knows this GPU under another place or partition than it is in. Confirm: "
+    "`nvidia-smi -q -i <pci id> | grep -A12 Fabric`. Do: compare the partitions and the rack's inventory in the "
+    "manager with what is built in.",
+)
+ALONE = code(
+    "gpu_fabric_unmanaged",
+    "warn",
+    "fabric",
+    "GPU's connection to the rack's fabric manager is lost",
+    explain="What runs goes on; routes are not mended and new domains not made. Confirm: "
+    "`nvidia-smi -q -i <pci id> | grep -A12 Fabric`, the manager on the switch trays.",
+)
+SPLIT = code(
+    "gpu_fabric_split",
+    "warn",
+    "config",
+    "{what} {value}, while {others} of {gpus} GPUs of this node have {usual}",
+    explain="GPUs of one node in different cliques cannot reach each other over NVLink. Confirm: "
+    "`nvidia-smi -q | grep -e CliqueId -e ClusterUUID`. Do: unless the node was divided on purpose, put all its GPUs "
+    "in one partition.",
+)
 
 GRACE = 300.0
 """Seconds after boot in which the fabric may still be starting."""
 
 _STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 _RACK = ("GB200", "GB300")
-_TRUE = 1
-_BITS = ((0, "bandwidth degraded"), (2, "route recovery in progress"), (6, "access timeout recovery"))
 
 
 @check(
     lane="nvml",
     interval=60,
     timeout=5.0,
-    codes=(NOT_READY, STARTING, FAILED, NO_CLIQUE, UNHEALTHY, DEGRADED, *UNTOLD),
+    codes=(
+        NOT_READY,
+        STARTING,
+        FAILED,
+        NO_CLIQUE,
+        UNHEALTHY,
+        DEGRADED,
+        MISCONFIGURED,
+        ALONE,
+        SPLIT,
+        *UNTOLD,
+    ),
 )
 def gpu_fabric(host: Host, *, clique: bool = False) -> Iterator[Finding]:
     """State *and* status of each GPU's fabric registration; ``clique`` where the profile is an NVL72 rack.
 
-    A GPU that answers "not supported" has no fabric and is left alone. Confirm by hand:
-    ``nvidia-smi -q | grep -A5 Fabric``.
+    The health mask is read field by field; the GPUs of one node belong to one cluster and clique. A GPU that answers
+    "not supported" has no fabric and is left alone. Confirm by hand: ``nvidia-smi -q | grep -A12 Fabric``.
     """
     nvml = opened(host)
     age = host.uptime()
     trouble: list[Finding] = []
+    joined: dict[str, Fabric] = {}
     for gpu in answering(nvml):
         fabric = ask(nvml.fabric, gpu, trouble)
         if fabric is None or fabric.state == 0:
@@ -59,7 +97,12 @@ def gpu_fabric(host: Host, *, clique: bool = False) -> Iterator[Finding]:
         if fabric.state not in _STATES:
             yield GPU_UNANSWERED(gpu.target, question="fabric", error=f"state {fabric.state} is not known to us")
             continue
+        if fabric.state == 3 and fabric.status == 0:
+            joined[gpu.target] = fabric
         yield from _judge(gpu.target, fabric, age, _lacking(fabric, clique, gpu.name))
+    clustered = {target: f for target, f in joined.items() if f.cluster.strip("0")}
+    yield from _split(joined, "cluster", {t: f.cluster for t, f in clustered.items()})
+    yield from _split(joined, "clique", {t: str(f.clique) for t, f in clustered.items() if f.clique})
     yield from trouble
 
 
@@ -87,9 +130,20 @@ def _judge(target: str, fabric: Fabric, age: float | None, lacking: str) -> Iter
 
 
 def _health(target: str, mask: int) -> Iterator[Finding]:
-    """The health mask of newer drivers: two bits a question, 0 not supported, 1 true, 2 false."""
-    made: Code = UNHEALTHY if mask >> 4 & 3 == _TRUE else DEGRADED
-    problems = ["route unhealthy"] if made is UNHEALTHY else []
-    problems += [name for shift, name in _BITS if mask >> shift & 3 == _TRUE]
-    if problems:
-        yield made(target, problem=", ".join(problems), mask=mask)
+    found = health(mask)
+    if found.broken or found.slow:
+        made: Code = UNHEALTHY if found.broken else DEGRADED
+        yield made(target, problem=", ".join((*found.broken, *found.slow)), mask=mask)
+    if found.wrong:
+        yield MISCONFIGURED(target, problem=", ".join(found.wrong), mask=mask)
+    if found.alone:
+        yield ALONE(target, mask=mask)
+
+
+def _split(joined: Mapping[str, Fabric], what: str, values: Mapping[str, str]) -> Iterator[Finding]:
+    """Those whose value differs from that of most of the node's GPUs; which half is right nobody can say."""
+    counted = Counter(values.values()).most_common()
+    for target, value in values.items() if len(counted) > 1 else ():
+        usual, others = counted[0]
+        if value != usual:
+            yield SPLIT(target, what=what, value=value, usual=usual, others=others, gpus=len(joined))

@@ -114,9 +114,9 @@ GOOD = Fabric(3, 0, 32766, "ab" * 16)
         (Fabric(3, 23), False, ["gpu_fabric_failed"]),
         (Fabric(3, 0, 0, "0" * 32), True, ["gpu_fabric_no_clique"]),
         (Fabric(3, 0, 7, "0" * 32), True, ["gpu_fabric_no_clique"]),
-        (Fabric(3, 0, 1, "ab", health=0b01), False, ["gpu_fabric_degraded"]),
-        (Fabric(3, 0, 1, "ab", health=0b010000), False, ["gpu_fabric_unhealthy"]),
-        (Fabric(3, 0, 1, "ab", health=0b10101010), False, []),
+        (Fabric(3, 0, 32766, "ab" * 16, health=0b01), False, ["gpu_fabric_degraded"]),
+        (Fabric(3, 0, 32766, "ab" * 16, health=0b010000), False, ["gpu_fabric_unhealthy"]),
+        (Fabric(3, 0, 32766, "ab" * 16, health=0b10101010), False, []),
         (NvmlError(Fault.NOT_SUPPORTED), True, []),
     ],
 )
