@@ -71,6 +71,18 @@ class Device:
             told = {name: _field(value) for name, value in zip(numbers, values, strict=True)}
         return tuple(told.get(name) for name in names)
 
+    def scoped(self, *wanted: tuple[str, int]) -> dict[tuple[str, int], int]:
+        """Values of fields that are asked of one part, such as a link, in one call; what is not supported is left out.
+
+        ``wanted`` are pairs of a field's name and the number of the part.
+        """
+        known = [(name, part) for name, part in wanted if hasattr(self.lib, name)]
+        if not known:
+            return {}
+        values = self.call("nvmlDeviceGetFieldValues", [(getattr(self.lib, name), part) for name, part in known])
+        told = {asked: _field(value) for asked, value in zip(known, values, strict=True)}
+        return {asked: value for asked, value in told.items() if value is not None}
+
 
 Question = Callable[[Device], T]
 

@@ -16,6 +16,7 @@ from checks.judge.rules import (
     CounterRule,
     DcgmRule,
     KernelRule,
+    LinkRule,
     NvlinkRule,
     Pack,
     PolicyStep,
@@ -34,6 +35,7 @@ __all__ = [
     "CounterRule",
     "DcgmRule",
     "KernelRule",
+    "LinkRule",
     "NvlinkRule",
     "Pack",
     "Policy",
@@ -63,6 +65,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     sxid: dict[str, SxidRule] = {}
     nvlink5: dict[str, NvlinkRule] = {}
     dcgm: dict[str, DcgmRule] = {}
+    nvlink: dict[str, LinkRule] = {}
 
     def rule(self, code: str, status: Status, blame: Blame | None) -> Rule:
         """The rule in force for a finding: the code's own values over the defaults of its status and blame."""
@@ -80,6 +83,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "sxid": SxidRule,
     "nvlink5": NvlinkRule,
     "dcgm": DcgmRule,
+    "nvlink": LinkRule,
 }
 """The tables of a pack."""
 

@@ -175,6 +175,32 @@ class SxidRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     off: bool | None = None
 
 
+class LinkRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When an error counter of an NVLink has grown too fast: by more than ``limit`` within ``within`` seconds.
+
+    ``field``: NVML's name of it, ``NVML_FI_DEV_NVLINK_...``. ``per``: a counter of each link, or of the whole GPU.
+    ``unless``: not asked where that other entry can be. With ``ber`` the field is a bit error rate, too high above
+    that while the counter ``errors`` grows. ``means``: our words. ``off``: the site does not want it.
+    """
+
+    field: str | None = None
+    per: Literal["link", "gpu"] | None = None
+    unless: str | None = None
+    limit: int | None = None
+    within: float | None = None
+    ber: float | None = None
+    errors: str | None = None
+    means: str | None = None
+    off: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in (self.field, self.errors):
+            if name is not None and not re.fullmatch(r"NVML_FI_DEV_NVLINK_\w{1,64}", name):
+                raise ValueError(f"field {name!r}: expected NVML_FI_DEV_NVLINK_...")
+        if self.within is not None and not 10 <= self.within <= 86400:
+            raise ValueError(f"within {self.within:g}: expected 10 to 86400 s")
+
+
 class DcgmRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one error of NVIDIA's DCGM means, by its number, or all of one severity (key ``severity-1`` to ``-6``).
 
@@ -205,3 +231,4 @@ class Pack(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sxid: dict[str, SxidRule] = {}
     nvlink5: dict[str, NvlinkRule] = {}
     dcgm: dict[str, DcgmRule] = {}
+    nvlink: dict[str, LinkRule] = {}

@@ -12,6 +12,7 @@ from pathlib import Path
 from deploy.simcluster import (  # noqa: F401 - modules of faults are imported so that their faults are known
     dcgm_faults,
     driver_faults,
+    fabric_faults,
     gpu_faults,
     hang_fs,
     host_faults,

@@ -106,10 +106,14 @@ static void answer(int slot, struct field_value *out)
             out->type = plain_fields[i].type;
             known = 1;
         }
-    snprintf(key, sizeof key, "field.%u", out->id);
-    if (!known && slot_has(slot, key, &value)) {
+    /* Any other field by its number, of one link or of the whole GPU. */
+    for (int scoped = 1; !known && scoped >= 0; scoped--) {
+        if (scoped)
+            snprintf(key, sizeof key, "nvlink.%u.field.%u", out->scope, out->id);
+        else
+            snprintf(key, sizeof key, "field.%u", out->id);
+        known = slot_has(slot, key, &value);
         out->type = UNSIGNED_LONG_LONG;
-        known = 1;
     }
     if (!known)
         out->code = NOT_SUPPORTED;

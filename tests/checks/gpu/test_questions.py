@@ -89,8 +89,11 @@ def test_fewer_links_than_promised_is_a_fault(plant: Plant) -> None:
 
 def test_links_are_not_judged_without_switch_or_profile(plant: Plant) -> None:
     nvml = h100s()
-    nvml[0].links = links(18)
+    for index in range(8):
+        nvml[index].links = links(18)
     assert skipped(plant(pci_tree(switches=0), nvml=nvml), "gpu_nvlink")
+    nvml[1].links = links(0)
+    assert list(gpu_nvlink(plant(pci_tree(switches=0), nvml=nvml))) == []
 
 
 def test_links_are_not_judged_in_mig_mode(plant: Plant) -> None:
