@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from checks.declare import Skip, check, code
-from checks.gpu.ask import UNTOLD, answering, ask, opened, read
+from checks.gpu.ask import GPU_UNANSWERED, UNTOLD, answering, ask, opened, read
 from checks.gpu.device import Device
 from checks.gpu.pci import pci_switches
 from checks.gpu.values import Gpu
