@@ -1,4 +1,4 @@
-"""Every file system that jobs need is mounted and answers."""
+"""Every file system that jobs need is mounted as it should be and answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import os
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
+from checks.fs import wanted
+from checks.fs.canary import WRONG, judge_canaries
+from checks.fs.disk_space import TURNED_READ_ONLY as DISK_TURNED
+from checks.fs.errors import CODES, UNTOLD, said
 from checks.fs.mounts import AUTOFS, Mount, holding, mounts, place
 from checks.host import Host
 from checks.wire import Finding
@@ -18,62 +22,83 @@ ABSENT = code(
     "nothing is mounted here{instead}",
     explain="Confirm: `findmnt <path>`, `journalctl -b -u '*.mount'`. Do: mount it; if the server refuses, look there.",
 )
-BROKEN = code(
-    "mount_broken",
-    "fail",
+TURNED = code(
+    "mount_turned_read_only",
+    "warn",
     "shared",
-    "mounted as {kind} from {source} and not usable: {error}",
-    explain="The mount is listed and its server does not serve us: a stale handle, an eviction. "
-    "Confirm: `stat -f <path>`, `ls <path>` here and on another node. "
-    "Do: look at the server first; when only this node is affected, remount.",
-)
-UNTOLD = code("mount_untold", "unknown", "self", "mounted, and what it said is no verdict: {error}")
-
-_BROKEN = frozenset(
-    {
-        errno.ESTALE,
-        errno.EIO,
-        errno.ESHUTDOWN,
-        errno.ENOTCONN,
-        errno.EHOSTDOWN,
-        errno.EHOSTUNREACH,
-        errno.ETIMEDOUT,
-        errno.EREMOTEIO,
-        errno.ENODEV,
-    }
+    "{kind} from {source} became read-only while we watched",
+    explain="Nobody on this node does that to a shared file system unasked: a maintenance, a failing server. "
+    "Confirm: `findmnt -o OPTIONS <path>`, the same on another node.",
 )
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 
 
-@check(lane="fs", scope="shared", interval=60, timeout=5.0, each="paths", codes=(ABSENT, BROKEN, UNTOLD))
-def mount(host: Host, *, paths: tuple[str, ...] = ()) -> Iterator[Finding]:
+@check(
+    lane="fs",
+    scope="shared",
+    interval=60,
+    timeout=5.0,
+    each="paths",
+    codes=(ABSENT, *CODES, *wanted.CODES, WRONG, TURNED, DISK_TURNED, UNTOLD),
+)
+def mount(
+    host: Host,
+    *,
+    paths: tuple[str, ...] = (),
+    types: tuple[str, ...] = (),
+    sources: tuple[str, ...] = (),
+    options: tuple[str, ...] = (),
+    canaries: tuple[str, ...] = (),
+) -> Iterator[Finding]:
     """Each of ``paths`` is a mount point whose root can be opened, listed and measured; nothing else is touched.
 
     An automount is triggered first and a symbolic link followed; an automounter's indirect map needs no mount of its
-    own. A mount that never answers is judged by the lane, as ``mount_hung``.
-    Confirm by hand: ``findmnt <path>``, ``timeout 5 stat -f <path>``.
+    own; of several mounts on one path the topmost counts. A mount that never answers is judged by the lane, as
+    ``mount_hung``. What is named is compared, with * and ? as wild cards: ``types`` ("/scratch=lustre"), ``sources``
+    ("/home=filer*:/home", a bind mount's as findmnt writes it), ``options`` ("/scratch=rw,nosuid,vers=4.2", where
+    exec, suid and dev mean that noexec, nosuid and nodev are absent). ``canaries`` ("/scratch/.canary=text") are read
+    anew each time and compared. Confirm by hand: ``findmnt <path>``, ``timeout 5 stat -f <path>``.
     """
     if not paths:
         raise Skip("no mount is named")
     for path in paths:
-        yield from _judge(host, path)
+        known = mounts(host)
+        where = place(host, path, known)
+        mounted, absent = _mounted(host, path, where, known)
+        if absent is not None or mounted is None:
+            yield from (absent,) if absent is not None else ()
+            continue
+        yield from wanted.judge(path, mounted, types=types, sources=sources, options=options)
+        yield from _turned(host, path, mounted)
+        if (error := _touch(host, where)) is not None:
+            yield said(path, mounted, error)
+            continue
+        yield from judge_canaries(host, path, mounted, canaries)
 
 
-def _judge(host: Host, path: str) -> Iterator[Finding]:
-    known = mounts(host)
-    where = place(host, path, known)
+def _mounted(host: Host, path: str, where: str, known: dict[str, Mount]) -> tuple[Mount | None, Finding | None]:
+    """What is mounted there, an automount triggered, or that nothing is."""
     upon = holding(where, known)
     error = None
     if upon is not None and upon.kind == AUTOFS:
         error = _touch(host, where)
         known = mounts(host)
-    mounted = known.get(where)
-    if mounted is None or (mounted.kind == AUTOFS and not mounted.indirect):
-        yield ABSENT(path, instead=_instead(where, known, error))
-        return
-    error = _touch(host, where)
-    if error is not None:
-        yield _failed(path, mounted, error)
+    found = known.get(where)
+    if found is None or (found.kind == AUTOFS and not found.indirect):
+        return None, ABSENT(path, instead=_instead(where, known, error))
+    return found, None
+
+
+def _turned(host: Host, path: str, mounted: Mount) -> Iterator[Finding]:
+    """A mount that was writable in an earlier round and is no longer."""
+    seen_writable = host.kept("mount", set[tuple[str, str]])
+    this = (mounted.where, mounted.source)
+    if not mounted.read_only:
+        seen_writable.add(this)
+    elif this in seen_writable and mounted.network:
+        yield TURNED(path, kind=mounted.kind, source=mounted.source)
+    elif this in seen_writable:
+        yield DISK_TURNED(path, source=mounted.source)
 
 
 def _instead(where: str, known: dict[str, Mount], error: OSError | None) -> str:
@@ -97,10 +122,3 @@ def _touch(host: Host, path: str) -> OSError | None:
     except OSError as error:
         return None if error.errno in _FORBIDDEN else error
     return None
-
-
-def _failed(path: str, mounted: Mount, error: OSError) -> Finding:
-    text = error.strerror or str(error)
-    if error.errno in _BROKEN and mounted.kind != AUTOFS:
-        return BROKEN(path, kind=mounted.kind, source=mounted.source, error=text)
-    return UNTOLD(path, error=text)

@@ -32,6 +32,7 @@ NETWORK = frozenset(
 )
 AUTOFS = "autofs"
 LINKS_LIMIT = 40
+STACKED_LIMIT = 64
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -39,7 +40,8 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 class Mount:
     """One line of mountinfo; ``read_only`` by the mount's own or the file system's options.
 
-    ``indirect``: an automounter's map that mounts below itself and never on itself.
+    ``indirect``: an automounter's map that mounts below itself and never on itself. ``root`` is the folder within the
+    file system that is seen here (a bind mount's is not /), ``options`` are the mount's and the file system's together.
     """
 
     where: str
@@ -47,6 +49,8 @@ class Mount:
     source: str
     read_only: bool
     indirect: bool = False
+    root: str = "/"
+    options: frozenset[str] = frozenset()
 
     @property
     def network(self) -> bool:
@@ -55,19 +59,49 @@ class Mount:
 
 
 def mounts(host: Host) -> dict[str, Mount]:
-    """Mount point -> what is mounted there last, which is what a process sees; a cut or garbled list = ValueError."""
-    found, text = {}, _text(host)
-    for line in text.split("\n"):
-        left, _, right = line.partition(" - ")
-        before, after = left.split(), right.split(" ")
-        if len(before) < 6 or len(after) < 3:
-            continue
-        options = set(before[5].split(",")) | set(after[2].split(","))
-        where = _plain(before[4])
-        found[where] = Mount(where, after[0], _plain(after[1]), "ro" in options, "indirect" in options)
-    if not found or not text.endswith("\n"):
-        raise ValueError(f"list of mounts is cut or garbled: {len(text)} characters, {len(found)} mounts")
+    """Mount point -> what a process sees there: the topmost of several, and none that lies hidden below another.
+
+    A cut or garbled list = ValueError.
+    """
+    text = _text(host)
+    lines = [line for line in map(_line, text.split("\n")) if line is not None]
+    if not lines or not text.endswith("\n"):
+        raise ValueError(f"list of mounts is cut or garbled: {len(text)} characters, {len(lines)} mounts")
+    known = {number for number, _, _ in lines}
+    # Whose parent is not in the list, or is itself, hangs from nothing that could hide it.
+    tree = {(p if p in known and p != n else "", m.where): (n, m) for n, p, m in lines}
+    found = {}
+    for where in {mount.where for _, _, mount in lines}:
+        if (seen := _arrive(where, tree)) is not None:
+            found[where] = seen
     return found
+
+
+def _line(line: str) -> tuple[str, str, Mount] | None:
+    """Number, parent and meaning of one line of mountinfo."""
+    left, _, right = line.partition(" - ")
+    before, after = left.split(), right.split(" ")
+    if len(before) < 6 or len(after) < 3:
+        return None
+    own, shared = before[5].split(","), after[2].split(",")
+    options = frozenset(map(_plain, (*own, *shared)))
+    where, root, source = _plain(before[4]), _plain(before[3]), _plain(after[1])
+    made = Mount(where, after[0], source, "ro" in options, "indirect" in options, root, options)
+    return before[0], before[1], made
+
+
+def _arrive(where: str, tree: dict[tuple[str, str], tuple[str, Mount]]) -> Mount | None:
+    """The mount that walking along ``where`` ends on, as the kernel walks: into what is mounted at every step."""
+    number, at, seen = "", "", None
+    for part in ["", *(p for p in where.split("/") if p)]:
+        at = f"{at}/{part}" if at != "/" else f"/{part}"
+        entered = tree.get((number, at)) or tree.get(("", at))
+        for _ in range(STACKED_LIMIT):
+            if entered is None:
+                break
+            number, seen = entered
+            entered = tree.get((number, at))
+    return seen if seen is not None and seen.where == where else None
 
 
 def _text(host: Host) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code, ok
+from checks.fs.growth import Growth
 from checks.fs.nvme import disks
 from checks.host import Host, NotRecorded
 from checks.wire import Finding
@@ -25,14 +26,25 @@ WARNING = code(
     explain="Confirm: `nvme smart-log /dev/<target>`. Do: plan a replacement; look at its cooling if it is the "
     "temperature.",
 )
+MEDIA = code(
+    "nvme_media_errors",
+    "warn",
+    "node",
+    "{errors} new media errors within {hours:g} h, {total} in its life",
+    explain="Data could not be read or written. Confirm: `nvme smart-log /dev/<target>` twice, `dmesg`. "
+    "Do: plan a replacement.",
+)
 UNASKED = code("nvme_unasked", "unknown", "self", "smart log could not be read: {error}")
+DAY = 86400.0
 # NVM Express base specification, SMART / Health Information log page, critical warning.
 _BITS = ("spare below threshold", "temperature", "reliability degraded", "read-only", "volatile memory backup failed")
 
 
-@check(lane="disk", cost="active", interval=3600, timeout=5.0, codes=(WORN, WARNING, UNASKED))
+@check(lane="disk", cost="active", interval=3600, timeout=5.0, codes=(WORN, WARNING, MEDIA, UNASKED))
 def nvme_wear(host: Host, *, used_pct: int = 95) -> Iterator[Finding]:
     """What each disk keeps of its own life; asked with ``nvme``, since a dying disk may keep the question waiting.
+
+    Media errors are judged by what came within a day, since a disk that lost a sector long ago works on.
 
     80 and 100 % of the rated life are gcm's limits for a warning and a fault; a disk that is past it works on, so it
     warns only. Confirm by hand: ``nvme smart-log /dev/nvme0``.
@@ -41,26 +53,32 @@ def nvme_wear(host: Host, *, used_pct: int = 95) -> Iterator[Finding]:
     if not found:
         raise Skip("no NVMe disk")
     for path in found:
-        yield _smart(host, path.name, used_pct)
+        yield from _smart(host, path.name, used_pct)
 
 
-def _smart(host: Host, name: str, used_pct: int) -> Finding:
+def _smart(host: Host, name: str, used_pct: int) -> Iterator[Finding]:
     try:
         text = host.run(["nvme", "smart-log", "--output-format=json", f"/dev/{name}"], timeout=2.0)
         log = json.loads(text)
         used, spare, threshold = (int(log[k]) for k in _either(log))
         warning = log["critical_warning"]
         bits = int(warning["value"] if isinstance(warning, dict) else warning)
+        media = int(log.get("media_errors", 0))
     except (FileNotFoundError, NotRecorded):
         raise Skip("nvme-cli is not installed") from None
     except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
-        return UNASKED(name, error=f"{type(error).__name__}: {error}"[:120])
+        yield UNASKED(name, error=f"{type(error).__name__}: {error}"[:120])
+        return
     figures = {"used_pct": used, "spare_pct": spare, "spare_threshold_pct": threshold}
     if named := [text for i, text in enumerate(_BITS) if bits >> i & 1]:
-        return WARNING(name, warnings=", ".join(named), value=bits, **figures)
-    if used >= used_pct or spare < threshold:
-        return WORN(name, limit_pct=used_pct, **figures)
-    return ok(name, f"{used} % of its life used", **figures)
+        yield WARNING(name, warnings=", ".join(named), value=bits, **figures)
+    elif used >= used_pct or spare < threshold:
+        yield WORN(name, limit_pct=used_pct, **figures)
+    else:
+        yield ok(name, f"{used} % of its life used", media_errors=media, **figures)
+    grown = host.kept(f"nvme_wear {name}", Growth).within(host.clock(), media, DAY)
+    if grown > 0:
+        yield MEDIA(name, errors=grown, hours=DAY / 3600, total=media)
 
 
 def _either(log: dict[str, object]) -> tuple[str, str, str]:

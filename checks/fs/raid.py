@@ -25,6 +25,13 @@ BROKEN = code(
     explain="Whoever needs what was on it sees errors, and the mount there has a finding of its own. "
     "Confirm: `cat /proc/mdstat`, `dmesg | grep md/`. Do: replace the disk, make the array anew.",
 )
+ABSENT = code(
+    "raid_absent",
+    "warn",
+    "config",
+    "array is not assembled, expected by the site",
+    explain="Confirm: `cat /proc/mdstat`, `mdadm --examine --scan`. Do: `mdadm --assemble --scan`.",
+)
 _ARRAY = re.compile(
     r"^(md[\w/-]{1,64}) : (active|inactive)(?: \((?:auto-)?read-only\))?(?: (raid\d{1,2}|linear))?(.*)$"
 )
@@ -32,17 +39,25 @@ _COUNTS = re.compile(r"\[(\d{1,4})/(\d{1,4})\] \[[U_]{1,4096}\]")
 _REPAIR = re.compile(r"\b(recovery|resync|reshape|check)\s*=\s*([\d.]{1,6})%")
 
 
-@check(lane="system", interval=120, timeout=2.0, codes=(DEGRADED, BROKEN))
-def raid(host: Host) -> Iterator[Finding]:
-    """The kernel's own table of arrays. Confirm by hand: ``cat /proc/mdstat``."""
+@check(lane="system", interval=120, timeout=2.0, codes=(DEGRADED, BROKEN, ABSENT))
+def raid(host: Host, *, arrays: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """The kernel's own table of arrays; a check or a resync of a whole one is no fault, ``arrays`` must be there.
+
+    Confirm by hand: ``cat /proc/mdstat``.
+    """
     try:
         lines = host.read("/proc/mdstat").splitlines()
     except FileNotFoundError:
-        raise Skip("no software RAID in this kernel") from None
-    arrays = [(m, lines[i + 1 : i + 4]) for i, line in enumerate(lines) if (m := _ARRAY.match(line))]
-    if not arrays:
+        if not arrays:
+            raise Skip("no software RAID in this kernel") from None
+        lines = []
+    found = [(m, lines[i + 1 : i + 4]) for i, line in enumerate(lines) if (m := _ARRAY.match(line))]
+    if not found and not arrays:
         raise Skip("no software RAID array")
-    for match, below in arrays:
+    for name in arrays:
+        if name.removeprefix("/dev/") not in {match[1] for match, _ in found}:
+            yield ABSENT(name)
+    for match, below in found:
         yield _judge(match, " ".join(line for line in below if line.startswith(" ")))
 
 

@@ -125,6 +125,15 @@ EVICTED = code(
     explain="The server did not hear from this client in time: the mount is listed, open files give errors until the "
     "programs that hold them end. Confirm: `lfs check servers`, a read of a canary file. It drains no node.",
 )
+CLIENT = code(
+    "file_client_broken",
+    "warn",
+    "node",
+    "{means}",
+    explain="A thread of the file system's client stands still for good; whoever needs what it holds waits with it. "
+    + _SEE
+    + "Do: let jobs end, reboot; give the lines to the maker of the client.",
+)
 SWITCH = code(
     "nvswitch_fatal",
     "fail",
@@ -144,7 +153,7 @@ SWITCH_ERRORS = code(
 _OURS = {
     c.name: c
     for c in (LOCKUP, UNCORRECTED, CORRECTED, PCIE, HOT, TROUBLE, GPU_INIT, DISK_GONE, DISK, NIC_DEAD, NIC, SERVER,
-              EVICTED, SWITCH, SWITCH_ERRORS)
+              EVICTED, CLIENT, SWITCH, SWITCH_ERRORS)
 }  # fmt: skip
 KEPT = 256
 """Targets with standing lines; more at once are counted under the kind alone."""

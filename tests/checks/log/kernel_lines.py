@@ -54,6 +54,31 @@ LINES: dict[str, tuple[str, str]] = {
         "Lustre: scratch-MDT0000-mdc-ffff88: Connection to scratch-MDT0000 (at 172.16.0.1@o2ib) was lost; in progress",
         "scratch-MDT0000",
     ),
+    "nfs_locks_lost": ("NFS: __nfs4_reclaim_open_state: Lock reclaim failed!", "node"),
+    "nfs_lease": ("NFS: state manager: lease expired failed on NFSv4 server filer1 with error 10021", "filer1"),
+    "nfs_same_client": ("NFS: Server 192.168.11.134 reports our clientid is in use", "192.168.11.134"),
+    "lustre_bug": ("LustreError: 4711:0:(osc_cache.c:3134:osc_cache_writeback_range()) LBUG", "node"),
+    "gpfs_broken": ("GPFS Deadman Switch timer [0] has expired; IOs in progress.", "node"),
+    "beegfs_silent": (
+        "beegfs: Messaging (RPC): Retrying communication with node: beegfs-storage storage01 [ID: 1]",
+        "storage storage01",
+    ),
+    "ceph_silent": ("ceph: mds0 hung", "mds0"),
+    "ceph_evicted": ("ceph: mds0 rejected session", "mds0"),
+    "ceph_monitors": ("libceph: mon0 (2)192.168.1.81:3300 session lost, hunting for new mon", "node"),
+    "cifs_silent": (
+        "CIFS: VFS: \\\\filer2.example.org has not responded in 180 seconds. Reconnecting...",
+        "filer2.example.org",
+    ),
+    "ext4_read_only": ("EXT4-fs (sda2): Remounting filesystem read-only", "sda2"),
+    "btrfs_error": ("BTRFS error (device sdb1): bdev /dev/sdb1 errs: wr 1, rd 0, flush 0, corrupt 0, gen 0", "sdb1"),
+    "zfs_suspended": (
+        "WARNING: Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended.",
+        "tank",
+    ),
+    "nvme_media": ("nvme0n1: Read(0x2) @ LBA 1052672, 8 blocks, Unrecovered Read Error (sct 0x2 / sc 0x81)", "nvme0n1"),
+    "disk_offline": ("sd 2:0:0:0: rejecting I/O to offline device", "2:0:0:0"),
+    "disk_path": ("device-mapper: multipath: 253:3: Failing path 8:16.", "8:16"),
 }
 CLEARS = {
     "throttled": "CPU12: Core temperature/speed normal (total events = 1)",
@@ -62,6 +87,10 @@ CLEARS = {
     "nic_firmware": f"mlx5_core {BDF}: mlx5_health_try_recover:333:(pid 1): health recovery succeeded",
     "nic_cable": f"mlx5_core {BDF}: Port module event: module 0, Cable plugged",
     "nfs_silent": "nfs: server filer1.example.org OK",
+    "beegfs_silent": "beegfs: NodeConn (acquire stream): Connected: beegfs-storage storage01 [ID: 1] (protocol: TCP)",
+    "ceph_silent": "ceph: mds0 caps renewed",
+    "ceph_monitors": "libceph: mon1 (2)192.168.1.82:3300 session established",
+    "disk_path": "device-mapper: multipath: 253:3: Reinstating path 8:16.",
     "lustre_lost": "Lustre: scratch-MDT0000-mdc-ffff88: Connection restored to scratch-MDT0000 (at 172.16.0.1@o2ib)",
 }
 # What a healthy machine says every day, at boot and after.
