@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
-from urllib.parse import unquote
 
 from checks.declare import Skip, check, code, ok
 from checks.fs.mounts import mounts
@@ -28,6 +28,7 @@ DOWN = code(
 )
 UNASKED = code("gpfs_unasked", "unknown", "self", "mmhealth could not be read: {error}")
 _HEALTH = ["/usr/lpp/mmfs/bin/mmhealth", "node", "show", "-Y"]
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _ILL = frozenset({"DEGRADED", "FAILED", "DEPEND"})
 
 
@@ -80,7 +81,7 @@ def gpfs_health(host: Host, *, enabled: bool = False) -> Iterator[Finding]:
     except (OSError, TimeoutError) as error:
         yield UNASKED("gpfs", error=f"{type(error).__name__}: {error}"[:120])
         return
-    states = {unquote(r[7]): r[10] for r in rows if r[:2] == ["mmhealth", "State"] and len(r) > 10 and r[9] == "NODE"}
+    states = {_plain(r[7]): r[10] for r in rows if r[:2] == ["mmhealth", "State"] and len(r) > 10 and r[9] == "NODE"}
     states.pop("component", None)
     if not states:
         yield UNASKED("gpfs", error="no state of any component in its answer")
@@ -88,7 +89,12 @@ def gpfs_health(host: Host, *, enabled: bool = False) -> Iterator[Finding]:
     for component, state in states.items():
         if state in _ILL and component != "NODE":
             events = [
-                unquote(r[10]) for r in rows if r[:2] == ["mmhealth", "Event"] and len(r) > 10 and r[7] == component
+                _plain(r[10]) for r in rows if r[:2] == ["mmhealth", "Event"] and len(r) > 10 and r[7] == component
             ]
             yield DOWN("gpfs", component=component, state=state, events=f": {', '.join(events[:3])}" if events else "")
     yield ok("gpfs", f"{len(states)} components", components=len(states))
+
+
+def _plain(text: str) -> str:
+    """What its answers write as %3A is a colon, and so on."""
+    return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), text)

@@ -38,7 +38,7 @@ class Entry:
 def scratch(
     host: Host,
     *,
-    paths: tuple[str, ...] = (),
+    paths: tuple[str, ...] = ("/dev/shm",),
     max_entries: int = 1000,
     max_gib: float = 1.0,
     min_hours: float = 1.0,
@@ -94,7 +94,7 @@ def _entries(host: Host, path: str) -> Iterator[Entry]:
 
 def _busy(host: Host) -> frozenset[int]:
     """Who runs something here, or is about to: the owners of processes and of the job that a hook speaks of."""
-    owners = set()
+    owners = {host.job.uid} if host.job is not None and host.job.uid is not None else set()
     for name in os.listdir(host.path("/proc"))[:PROCESSES]:
         if name.isdecimal():
             try:

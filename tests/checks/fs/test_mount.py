@@ -6,12 +6,16 @@ import errno
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from checks import CHECKS, Host
-from checks.fs import mount as module
+from checks.fs.errors import said
 from checks.fs.mount import mount
 from checks.fs.mounts import Mount, holding, mounts, same_root
+from checks.judge.context import Context
+from checks.judge.decide import decide
+from checks.judge.policy import shipped
 from checks.runner import run_check
 from tests.fakes import Plant
 
@@ -32,19 +36,67 @@ def test_a_missing_mount_is_a_fault_of_the_node(plant: Plant) -> None:
     assert (found.target, found.code, found.blame) == ("/scratch", "mount_absent", "node")
 
 
-@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN])
-def test_a_listed_mount_that_does_not_serve_blames_the_service(plant: Plant, number: int) -> None:
-    """E16, E116: present in mountinfo, stale handle or evicted client."""
-    error = OSError(number, os.strerror(number))
-    host = plant({INFO: line("/gpfs", "gpfs", "gpfs0")})
-    found = module._failed("/gpfs", mounts(host)["/gpfs"], error)
-    assert (found.code, found.status, found.blame) == ("mount_broken", "fail", "shared")
+LUSTRE, NFS, GPFS, FUSE = "lustre", "nfs4", "gpfs", "fuse.sshfs"
 
 
-def test_another_error_is_no_verdict() -> None:
-    error = OSError(errno.ENOMEM, "out of memory")
-    found = module._failed("/scratch", Mount("/scratch", "nfs4", "s:/x", False), error)
-    assert (found.status, found.blame) == ("unknown", "self")
+@pytest.mark.parametrize(
+    ("kind", "number", "expected"),
+    [
+        (GPFS, errno.ESTALE, ("mount_stale", "fail", "node")),
+        (NFS, errno.ESTALE, ("mount_stale", "fail", "node")),
+        (LUSTRE, errno.ESHUTDOWN, ("mount_evicted", "fail", "shared")),
+        (LUSTRE, errno.ENOTCONN, ("mount_evicted", "fail", "shared")),
+        ("ceph", errno.ESHUTDOWN, ("mount_evicted", "fail", "shared")),
+        (LUSTRE, errno.EIO, ("mount_broken", "fail", "shared")),
+        ("beegfs", errno.EREMOTEIO, ("mount_broken", "fail", "shared")),
+        (NFS, errno.ETIMEDOUT, ("mount_unreachable", "fail", "shared")),
+        ("cifs", errno.EHOSTDOWN, ("mount_unreachable", "fail", "shared")),
+        (FUSE, errno.ENOTCONN, ("mount_client_dead", "fail", "node")),
+        (FUSE, errno.EIO, ("mount_broken", "fail", "shared")),
+        ("ext4", errno.EIO, ("disk_broken", "fail", "node")),
+        ("xfs", errno.EUCLEAN, ("disk_broken", "fail", "node")),
+        (NFS, errno.ENOMEM, ("mount_untold", "unknown", "self")),
+        ("ext4", errno.ENOTCONN, ("mount_untold", "unknown", "self")),
+        ("autofs", errno.ESTALE, ("mount_untold", "unknown", "self")),
+    ],
+)
+def test_each_error_has_its_own_meaning(kind: str, number: int, expected: tuple[str, str, str]) -> None:
+    """E16, E116: what is listed and does not serve is told by what it said, and the servers' errors blame no node."""
+    found = said("/data", Mount("/data", kind, "server:/x", False), OSError(number, os.strerror(number)))
+    assert (found.code, found.status, found.blame) == expected
+
+
+def test_a_stale_mount_of_one_node_drains_it_and_never_from_one_look() -> None:
+    """E16: fail and node, so the guard counts how many say the same; seen three times before anything follows."""
+    found = said("/gpfs", Mount("/gpfs", "gpfs", "gpfs0", False), OSError(errno.ESTALE, "Stale file handle"))
+    wanted = [
+        decide([msgspec.structs.replace(found, check="mount", seen=seen)], shipped(), Context("interval")).wanted
+        for seen in (1, 2, 3)
+    ]
+    assert wanted == ["admit", "admit", "drain"]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.ETIMEDOUT])
+def test_what_a_server_does_drains_nobody(number: int) -> None:
+    """E116: an eviction is the server's word, however often it is seen."""
+    found = said("/l", Mount("/l", "lustre", "mgs:/l", False), OSError(number, "x"))
+    seen = msgspec.structs.replace(found, check="mount", seen=99)
+    assert [decide([seen], shipped(), Context(o)).wanted for o in ("interval", "prolog")] == ["admit", "admit"]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESHUTDOWN])
+def test_a_mount_that_can_be_measured_and_not_opened_is_found(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """E116: statfs is answered, open() is not."""
+
+    def refuse(path: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    host = plant({INFO: line("/lustre", "lustre", "mgs:/l"), "/lustre/file": ""})
+    monkeypatch.setattr(os, "scandir", refuse)
+    (found,) = mount(host, paths=("/lustre",))
+    assert (found.status, found.blame) == ("fail", "shared")
 
 
 def test_a_vanished_directory_behind_a_mount_is_no_verdict(plant: Plant) -> None:
