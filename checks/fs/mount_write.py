@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,7 +104,7 @@ def _write(host: Host, folder: str, doing: _Try) -> bool:
     try:
         if doing.left:
             _remove(at, doing)
-        name = f".nodevet-{secrets.token_hex(16)}"
+        name = f".nodevet-{os.urandom(16).hex()}"
         doing.step, doing.left = "creating a file", name
         descriptor = os.open(name, _NEW, 0o600, dir_fd=at)
         try:
