@@ -50,7 +50,8 @@ def _judge(host: Host, path: str, mounted: Mount, file: str, text: str) -> Itera
 def _read(host: Host, file: str) -> bytes:
     """The file's beginning, not from this node's cache; a link, a pipe or a device in its place is not opened."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    descriptor = os.open(host.path(file), flags)
+    folder, _, name = file.rpartition("/")
+    descriptor = os.open(host.path(folder or "/") / name, flags)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EISDIR, "is no regular file")

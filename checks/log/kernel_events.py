@@ -14,6 +14,7 @@ from checks.declare import Code, check, clean, code
 from checks.host import Host
 from checks.judge.policy import KernelRule, SxidRule, usable
 from checks.judge.rules import expression
+from checks.log.file_clients import CLIENT, EVICTED, SERVER
 from checks.log.kmsg import KernelLog, Record
 from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log
 from checks.log.sxid import Sxid, ended_by, kernel_rules, kind_of, named, parse_sxid
@@ -109,31 +110,6 @@ NIC_DEAD = code(
     + "Do: let jobs end, reload the driver or power-cycle the node.",
 )
 NIC = code("nic_trouble", "warn", "node", "{means} ({lines} lines within {within:g} s, limit {limit})", explain=_SEE)
-SERVER = code(
-    "file_server_silent",
-    "warn",
-    "shared",
-    "{means}",
-    explain="The file server or the way to it; many nodes will say the same. Confirm: `stat` a file there from another "
-    "node. It drains no node.",
-)
-EVICTED = code(
-    "file_client_evicted",
-    "warn",
-    "shared",
-    "{means}",
-    explain="The server did not hear from this client in time: the mount is listed, open files give errors until the "
-    "programs that hold them end. Confirm: `lfs check servers`, a read of a canary file. It drains no node.",
-)
-CLIENT = code(
-    "file_client_broken",
-    "warn",
-    "node",
-    "{means}",
-    explain="A thread of the file system's client stands still for good; whoever needs what it holds waits with it. "
-    + _SEE
-    + "Do: let jobs end, reboot; give the lines to the maker of the client.",
-)
 SWITCH = code(
     "nvswitch_fatal",
     "fail",
