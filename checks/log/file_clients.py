@@ -26,5 +26,5 @@ CLIENT = code(
     "node",
     "{means}",
     explain="A thread of the file system's client stands still for good; whoever needs what it holds waits with it. "
-    "Confirm: `dmesg -T --level=emerg,alert,crit,err,warn`. Do: let jobs end, reboot; give the lines to the maker of the client.",
+    "Confirm: `dmesg -T --level=emerg,alert,crit,err,warn`. Do: let jobs end, reboot; give the lines to its maker.",
 )
