@@ -71,7 +71,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         """The rule in force for a finding: the code's own values over the defaults of its status and blame."""
         default = self.defaults.get(f"{status}.{blame}", Rule())
         own = self.codes.get(code)
-        return _over(default, own) if own else default
+        return over(default, own) if own else default
 
 
 TABLES: dict[str, type[msgspec.Struct]] = {
@@ -88,7 +88,8 @@ TABLES: dict[str, type[msgspec.Struct]] = {
 """The tables of a pack."""
 
 
-def _over(base: Layer, layer: Layer) -> Layer:
+def over(base: Layer, layer: Layer) -> Layer:
+    """The lower of two entries with what the upper one gives laid over it."""
     given = {n: getattr(layer, n) for n in layer.__struct_fields__ if getattr(layer, n) is not None}
     return msgspec.structs.replace(base, **given)
 
@@ -153,7 +154,7 @@ def _lay(into: dict[str, Layer], layer: Mapping[str, Layer], origin: dict[str, s
     """Put one file's rules over those below and remember which file set each value."""
     name, part = where
     for key, rule in layer.items():
-        into[key] = _over(into[key], rule) if key in into else rule
+        into[key] = over(into[key], rule) if key in into else rule
         given = (f for f in rule.__struct_fields__ if f not in TOLD and getattr(rule, f) is not None)
         origin.update({f"{part}.{key}.{field}": name for field in given})
 

@@ -14,7 +14,7 @@ LOCAL = {
     "wait": ("daemon.cli.wait:wait", "Wait for the agent before slurmd starts; always exits 0."),
     "hook": ("daemon.cli.hook:hook", "Install and test what Slurm runs."),
     "config": ("daemon.cli.config:config", "Check and show the configuration."),
-    "policy": ("daemon.cli.policy:policy", "Show and validate what follows from findings."),
+    "policy": ("daemon.cli.policy_files:policy", "Show, prove and compare what follows from findings."),
     "profile": ("daemon.cli.profile:profile", "Show what nodes of each kind must have."),
     "hardware": ("daemon.cli.hardware:hardware", "Show reference figures of accelerators and networks."),
     "doctor": ("daemon.cli.doctor:doctor", "Warn of what will bite: running Slurm, this machine, central service."),
