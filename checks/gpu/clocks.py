@@ -81,9 +81,9 @@ class _Look:
     clocks: Clocks | None
 
 
-@check(lane="nvml", interval=60, timeout=5.0, codes=(LOW, MEMORY, LOCKED, *UNTOLD))
+@check(lane="nvml", interval=120, timeout=5.0, codes=(LOW, MEMORY, LOCKED, *UNTOLD))
 def gpu_clocks(host: Host, *, low_pct: int = 70, memory_pct: int = 80, locked_pct: int = 90) -> Iterator[Finding]:
-    """Clocks of each GPU that computes, in percent of what it can do, at three looks over two minutes or more.
+    """Clocks of each GPU that computes, in percent of what it can do, at three looks on end.
 
     An idle GPU is not looked at: its clocks are low as they should. One that tells a reason (heat, power, sync boost)
     is left to gpu_slowdown. Confirm by hand: ``nvidia-smi -q -d CLOCK,PERFORMANCE``.

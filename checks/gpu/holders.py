@@ -33,7 +33,7 @@ _PAUSE = 240.0
 Since = dict[tuple[str, int], float]
 
 
-@check(lane="nvml", interval=300, timeout=5.0, codes=(HELD, NOBODY, *UNTOLD))
+@check(lane="nvml", interval=600, timeout=5.0, codes=(HELD, NOBODY, *UNTOLD))
 def gpu_holders(host: Host, *, limit_mib: int = 512) -> Iterator[Finding]:
     """Who holds each GPU; told as trouble only when no job runs here and it is so at two looks minutes apart.
 

@@ -17,7 +17,7 @@ _SYSTEM = frozenset(
 """Names of system processes (15 characters, as the kernel keeps them) that are left alone when root runs them."""
 _SLURM = ("/sys/fs/cgroup/system.slice/*slurmstepd.scope", "/sys/fs/cgroup/*/slurm*")
 _JOBS = ("/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_*", "/sys/fs/cgroup/*/slurm*/uid_*/job_*")
-_CALLS = ("Compute", "Graphics", "MPSCompute")
+_CALLS = ("Compute", "Graphics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,10 @@ class Holders:
 
 
 def holders(device: Device) -> Holders:
-    """Who holds the GPU; a board whose memory the kernel uses as its own (NUMA) tells no use by programs."""
+    """Who holds the GPU, for MPS its server.
+
+    A board whose memory the kernel uses as its own (a NUMA node) tells no use by programs.
+    """
     pids: dict[int, None] = {}
     for kind in _CALLS:
         try:

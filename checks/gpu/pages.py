@@ -52,7 +52,7 @@ def retired_pages(device: Device) -> Pages:
     return Pages(single or 0, double or 0, bool(pending))
 
 
-@check(lane="nvml", interval=600, timeout=5.0, codes=(PENDING, MANY, *UNTOLD))
+@check(lane="nvml", interval=3600, timeout=5.0, codes=(PENDING, MANY, *UNTOLD))
 def gpu_pages(host: Host, *, limit: int = 60) -> Iterator[Finding]:
     """Retired pages of each GPU against ``limit`` (60, NVIDIA's dynamic page retirement; DCGM fails at 63).
 

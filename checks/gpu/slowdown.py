@@ -85,7 +85,7 @@ def slowed(device: Device) -> Slowed:
 Seen = Samples[tuple[int, Slowed]]
 
 
-@check(lane="nvml", interval=60, timeout=5.0, codes=(THERMAL, BRAKE, SOFT, HARD, *UNTOLD))
+@check(lane="nvml", interval=120, timeout=5.0, codes=(THERMAL, BRAKE, SOFT, HARD, *UNTOLD))
 def gpu_slowdown(host: Host, *, share: int = 10, looks_share: int = 60, within: float = 600.0) -> Iterator[Finding]:
     """Share of the last ``within`` seconds in which heat or the power supply held the clocks down.
 

@@ -28,6 +28,15 @@ REPAIR = code(
     "Confirm: `nvidia-smi -q -d ECC -i <pci id> | grep -i repair`. Do: when idle, reset the GPU or reboot.",
 )
 
+UNREPAIRABLE = code(
+    "gpu_memory_unrepairable",
+    "warn",
+    "node",
+    "the device says that a part of its memory cannot be repaired",
+    explain="No spare is left where one is needed; the next error there ends programs. "
+    "Confirm: `nvidia-smi -q -d ECC -i <pci id> | grep -i unrepairable`. Do: replace the GPU.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SpareRows:
@@ -54,9 +63,14 @@ def repair_pending(device: Device) -> tuple[str, ...]:
     return tuple(name for name, waits in zip(("memory channel", "TPC"), told, strict=False) if int(waits))
 
 
-@check(lane="nvml", interval=3600, timeout=5.0, codes=(EXHAUSTED, REPAIR, *UNTOLD))
+def unrepairable_memory(device: Device) -> bool:
+    """The device's own flag, told by drivers of 2026 and later."""
+    return bool(int(device.call("nvmlDeviceGetUnrepairableMemoryFlag_v1")))
+
+
+@check(lane="nvml", interval=3600, timeout=5.0, codes=(EXHAUSTED, REPAIR, UNREPAIRABLE, *UNTOLD))
 def gpu_spare_rows(host: Host) -> Iterator[Finding]:
-    """No memory bank has used up its spare rows and no repair waits for a reset.
+    """No memory bank has used up its spare rows, no repair waits for a reset and none is impossible.
 
     Confirm by hand: ``nvidia-smi -q -d ROW_REMAPPER,ECC``.
     """
@@ -68,4 +82,6 @@ def gpu_spare_rows(host: Host) -> Iterator[Finding]:
             yield EXHAUSTED(gpu.target, none=rows.none, low=rows.low, banks=rows.banks(), uuid=gpu.uuid)
         for part in read(nvml, repair_pending, gpu, trouble) or ():
             yield REPAIR(gpu.target, part=part, uuid=gpu.uuid)
+        if read(nvml, unrepairable_memory, gpu, trouble):
+            yield UNREPAIRABLE(gpu.target, uuid=gpu.uuid)
     yield from trouble

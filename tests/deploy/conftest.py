@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from deploy.simcluster.host import SimHost
 from deploy.simcluster.nvml.build import CannotBuild, build
+from deploy.simcluster.nvml.state import NvmlState
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +41,16 @@ def host(veteran: SimHost) -> Iterator[SimHost]:
     veteran.reboot()
     yield veteran
     veteran.heal()
+
+
+@pytest.fixture
+def state(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NvmlState]:
+    """An initialised NVML whose state can be changed; latencies are off unless a test sets them."""
+    state = NvmlState(tmp_path / "nvml.state")
+    state.write({"count": 8, "latency.scale": 0})
+    monkeypatch.setenv("NODEVET_SIM_NVML", str(state.path))
+    ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+    pynvml.nvmlInit()
+    yield state
+    state.write({"count": 8, "latency.scale": 0})
+    pynvml.nvmlShutdown()

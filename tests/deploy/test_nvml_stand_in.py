@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,6 @@ import pytest
 from deploy.simcluster.nvml.state import NvmlState
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN = 15, 16, 3, 999
-
-
-@pytest.fixture
-def state(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NvmlState]:
-    """An initialised NVML whose state can be changed; latencies are off unless a test sets them."""
-    state = NvmlState(tmp_path / "nvml.state")
-    state.write({"count": 8, "latency.scale": 0})
-    monkeypatch.setenv("NODEVET_SIM_NVML", str(state.path))
-    ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
-    pynvml.nvmlInit()
-    yield state
-    state.write({"count": 8, "latency.scale": 0})
-    pynvml.nvmlShutdown()
 
 
 def gpu(index: int) -> Any:
@@ -153,6 +140,8 @@ FIELDS: list[tuple[int | tuple[int, int], int]] = [
     (pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL, 0),
     (pynvml.NVML_FI_DEV_REMAPPED_PENDING, 0),
     (pynvml.NVML_FI_DEV_MEMORY_TEMP, 37),
+    (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, 0),
+    (pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, 0),
 ]
 
 

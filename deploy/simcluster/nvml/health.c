@@ -91,6 +91,19 @@ API int nvmlDeviceGetRepairStatus(device_t device, struct repair *out)
     return OK;
 }
 
+struct unrepairable {
+    unsigned version, flag;
+};
+
+API int nvmlDeviceGetUnrepairableMemoryFlag_v1(device_t device, struct unrepairable *out)
+{
+    PASS("GetUnrepairableMemoryFlag");
+    if (out->version != 0x1000008)
+        return ARGUMENT_VERSION_MISMATCH;
+    out->flag = (unsigned)slot_number(slot, "repair.impossible", 0);
+    return OK;
+}
+
 API int nvmlDeviceGetRowRemapperHistogram(device_t device, unsigned out[5])
 {
     static const char *const fields[] = {"max", "high", "partial", "low", "none"};

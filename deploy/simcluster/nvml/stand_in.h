@@ -39,7 +39,7 @@
  *                                      grows while the event reason stands, from the file's last change on)
  *                                      pcie.replay_rate (so many a minute come on top of pcie.replay)
  *                                      ecc.uncorrected.(volatile|aggregate).parity (how many of those in SRAM)
- *                                      repair.channel repair.tpc
+ *                                      repair.(channel|tpc|impossible)
  *   gpu.N.processes PID:BYTES,...      compute processes; gpu.N.graphics the same for graphics ones
  *   gpu.N.field.ID value               answers an NVML field id that is not known here; field.ID.error CODE
  */

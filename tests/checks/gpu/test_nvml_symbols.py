@@ -64,7 +64,7 @@ def used() -> frozenset[str]:
                 if isinstance(name, str) and SYMBOL.fullmatch(name) and name not in WORDS:
                     found.add(name)
     # Made of parts where several calls differ by a word only.
-    return frozenset(found | {f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute")})
+    return frozenset(found | {f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics")})
 
 
 def functions() -> list[str]:

@@ -11,7 +11,7 @@ from checks.gpu.inforom import gpu_inforom_whole, inforom_whole
 from checks.gpu.pages import Pages, gpu_pages, retired_pages
 from checks.gpu.pcie import PcieLink, gpu_pcie, pcie_state
 from checks.gpu.slowdown import IDLE, event_reasons
-from checks.gpu.spare_rows import SpareRows, gpu_spare_rows, repair_pending, spare_rows
+from checks.gpu.spare_rows import SpareRows, gpu_spare_rows, repair_pending, spare_rows, unrepairable_memory
 from checks.gpu.values import Ecc, Fault, NvmlError
 from tests.checks.gpu.test_health import Clock
 from tests.fakes import Plant, h100s, pci_tree
@@ -64,6 +64,13 @@ def test_judges_spare_rows_and_repairs(
     found = list(gpu_spare_rows(plant(pci_tree(1), nvml=nvml)))
     assert [f.code for f in found] == expected
     assert {f.status for f in found} <= {"warn", "unknown"}
+
+
+@pytest.mark.parametrize(("flag", "expected"), [(False, []), (True, ["gpu_memory_unrepairable"]), (NO, [])])
+def test_memory_that_the_device_gives_up_is_told(plant: Plant, flag: bool | NvmlError, expected: list[str]) -> None:
+    nvml = h100s(1)
+    nvml[0].told = {unrepairable_memory: flag}
+    assert [f.code for f in gpu_spare_rows(plant(pci_tree(1), nvml=nvml))] == expected
 
 
 @pytest.mark.parametrize(
