@@ -15,7 +15,7 @@ from checks.wire import Blame, Status
 Values = dict[str, object]
 Declared = Mapping[str, tuple[Status, Blame | None]]
 # The table whose code is not a value of its entries.
-_GIVES = {"counter": "rdma_errors"}
+_GIVES = {"counter": "rdma_errors", "nvlink": "gpu_nvlink_errors"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def outcomes(policy: Policy, declared: Declared) -> dict[tuple[str, str], Values
 
 def _entry(policy: Policy, part: str, entry: msgspec.Struct, declared: Declared) -> Values:
     given = {n: getattr(entry, n) for n in entry.__struct_fields__ if n not in TOLD and getattr(entry, n) is not None}
-    code = str(given.get("code") or _GIVES.get(part, ""))
+    code = "gpu_nvlink_ber" if "ber" in given else str(given.get("code") or _GIVES.get(part, ""))
     if code not in declared:
         return given
     status, blame = declared[code]

@@ -160,11 +160,10 @@ def _among(part: str, entries: Mapping[str, Any], below: Policy) -> Iterator[Sai
     for key, given in entries.items():
         if not isinstance(given, dict):
             continue
-        if part == "sxid":
-            for name in ("kind", "ends"):
-                if isinstance(named := given.get(name), str) and named not in known:
-                    hint = nearest(named, known)
-                    yield (part, key, name), "error", f"sxid.{key}: {name} {named!r} is no entry of this table{hint}"
+        for name in {"sxid": ("kind", "ends"), "nvlink": ("unless",)}.get(part, ()):
+            if isinstance(named := given.get(name), str) and named and named not in known:
+                hint = nearest(named, known)
+                yield (part, key, name), "error", f"{part}.{key}: {name} {named!r} is no entry of this table{hint}"
         for other in known if same and given.get(same) else ():
             twin = known[other]
             value = twin.get(same) if isinstance(twin, dict) else getattr(twin, same)

@@ -107,7 +107,7 @@ def _entry(part: str, given: Mapping[str, Any], merged: msgspec.Struct, effect: 
         least = 0 if name == "limit" else 1
         if isinstance(value := given.get(name), int) and value < least:
             yield name, "error", f"{name} {value}: expected {least} or more"
-    needed = {"kernel": "match", "counter": "path"}.get(part)
+    needed = {"kernel": "match", "counter": "path", "nvlink": "field"}.get(part)
     if needed and not getattr(merged, needed) and not getattr(merged, "off", None):
         yield "", "warning", f"never reached: it has no {needed}"
     if part == "nvlink5" and not 144 <= (getattr(merged, "xid", None) or 0) <= 150:

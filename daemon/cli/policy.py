@@ -51,7 +51,7 @@ def policy() -> None:
 def show(ctx: click.Context, name: str | None, everything: bool, as_json: bool) -> None:
     """Show the rules and tables in force, each value with its origin.
 
-    Without a name: what follows from codes; as JSON every table too. Tables: xid, sxid, nvlink5, dcgm, kernel, counter.
+    Without a name: what follows from codes; as JSON every table too. Its last line names the tables.
 
     \b
     Examples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checks.judge.differ import differences, outcomes
-from checks.judge.policy import Policy, merge, read_pack, shipped
+from checks.judge.policy import TABLES, Policy, merge, read_pack, shipped
 from daemon.cli.policy_files import declared
 
 CODES = declared().codes
@@ -42,6 +42,7 @@ def test_the_same_policy_differs_in_nothing() -> None:
          ("counter", "symbol_error", "interval", "admit", "drain")),
         ('[sxid.nonfatal]\nstatus = "fail"\n', ("sxid", "nonfatal", "interval", "admit", "drain")),
         ('[nvlink5.rlw_ctrl]\nstep = "reset"\n', ("nvlink5", "rlw_ctrl", "step", "ignore", "reset")),
+        ("[nvlink.replay]\nlimit = 5\n", ("nvlink", "replay", "limit", 100, 5)),
         ('[dcgm.30]\ncode = "dcgm_diag_hardware"\n', ("dcgm", "30", "interval", "admit", "drain")),
         ('[codes.dcgm_diag_failed]\ninterval = "drain"\n', ("dcgm", "30", "interval", "admit", "drain")),
         ('[dcgm.999]\ncode = "dcgm_diag_warn"\n', ("dcgm", "999", "code", None, "dcgm_diag_warn")),
@@ -61,5 +62,5 @@ def test_an_action_that_no_fault_of_the_node_stands_behind_is_none() -> None:
 def test_every_code_and_every_entry_is_compared() -> None:
     found = outcomes(shipped(), CODES)
     assert {key for table, key in found if table == "codes"} >= set(CODES)
-    for part in ("xid", "sxid", "nvlink5", "dcgm", "kernel", "counter"):
+    for part in set(TABLES) - {"codes", "defaults"}:
         assert {key for table, key in found if table == part} == set(getattr(shipped(), part))

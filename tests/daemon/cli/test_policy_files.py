@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from checks.judge.policy import TABLES
 from tests.daemon.cli.command import document, nodevet, write_config
 
 
@@ -35,7 +36,7 @@ def test_each_value_tells_file_version_source_and_reason(config: Path, tmp_path:
         site,
     }
     parts = {key.partition(".")[0] for key in shown["rules"]}
-    assert parts == {"defaults", "codes", "xid", "sxid", "nvlink5", "dcgm", "kernel", "counter"}
+    assert parts == set(TABLES)
     assert all(rule["version"] and rule["reason"] for rule in shown["rules"].values())
 
 
