@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.simcluster.faults import Effects, Site, fault
-from deploy.simcluster.tree import commands, firmware, groups, proc
+from deploy.simcluster.tree import commands, controller, firmware, groups, proc
 
 
 @fault
@@ -57,3 +57,15 @@ def clock_skew(site: Site, *, seconds: float = 300.0) -> Effects:
 def service_failed(site: Site, *, unit: str = "munge") -> Effects:
     """A systemd unit has failed."""
     return Effects(failed_units=frozenset({unit.removesuffix(".service")}))
+
+
+@fault
+def power_supply_lost(site: Site, *, supply: int = 2) -> Effects:
+    """A power supply of the node gets no current; its BMC says so and logs it."""
+    return Effects(files=controller.bmc(dead_supply=supply))
+
+
+@fault
+def fan_dead(site: Site, *, fan: int = 4) -> Effects:
+    """A fan stands still; the BMC says so and logs it."""
+    return Effects(files=controller.bmc(dead_fan=fan))

@@ -67,6 +67,8 @@ FAULTS: list[tuple[str, dict[str, object], set[str]]] = [
     ("memory_slow", {}, {"memory_module_slow"}),
     ("reboot_pending", {}, {"reboot_pending"}),
     ("cgroups_left", {}, {"cgroups_many", "job_cgroups_left"}),
+    ("power_supply_lost", {}, {"power_supply_bad"}),
+    ("fan_dead", {}, {"bmc_sensor_critical"}),
     ("clock_skew", {"seconds": 300.0}, {"clock_off"}),
     ("service_failed", {}, {"service_failed"}),
     ("cuda_fails", {"error": 802}, {"gpu_cuda_not_ready"}),

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from deploy.simcluster.tree import commands, dcgm, firmware, groups, pci, proc, rdma
+from deploy.simcluster.tree import commands, controller, dcgm, firmware, groups, pci, proc, rdma
 from deploy.simcluster.tree.board import DRIVER, Board, Identity
 from deploy.simcluster.tree.proc import NVIDIA_MAJORS
 
@@ -39,6 +39,7 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
         "sys/class/dmi/id/product_serial": f"SIM-{identity.name}\n",
         **commands.chrony(commands.IN_STEP),
         **commands.units(frozenset()),
+        **controller.bmc(),
         **dcgm.recordings(board, identity),
     }
 
