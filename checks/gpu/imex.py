@@ -58,7 +58,13 @@ UNASKED = code(
 _LOCAL = re.compile(r"\|-- (\d{1,3}(?:\.\d{1,3}){3})\n\s+/32 host LOCAL")
 
 
-@check(lane="system", interval=600, timeout=3.0, codes=(NO_DRIVER, NO_CHANNEL, DOWN, NO_NODES, UNASKED))
+@check(
+    lane="system",
+    interval=600,
+    timeout=3.0,
+    codes=(NO_DRIVER, NO_CHANNEL, DOWN, NO_NODES, UNASKED),
+    only_with=("rack",),
+)
 def imex(
     host: Host,
     *,

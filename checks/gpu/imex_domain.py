@@ -39,7 +39,7 @@ _KNOWN = ("UP", "DOWN", "DEGRADED")
 MOST_NODES = 1024
 
 
-@check(lane="imex", interval=3600, timeout=15.0, codes=(BROKEN, SMALL, MIXED, UNASKED))
+@check(lane="imex", interval=3600, timeout=5.0, codes=(BROKEN, SMALL, MIXED, UNASKED), only_with=("ask",))
 def imex_domain(host: Host, *, ask: bool = False, nodes: int = 0) -> Iterator[Finding]:
     """State of the IMEX domain as ``nvidia-imex-ctl -N -j`` tells it, of ``nodes`` daemons where that is promised.
 
@@ -49,7 +49,7 @@ def imex_domain(host: Host, *, ask: bool = False, nodes: int = 0) -> Iterator[Fi
     if not ask:
         raise Skip("not asked for by this node's profile or configuration")
     try:
-        told = json.loads(host.run(COMMAND, timeout=10.0))
+        told = json.loads(host.run(COMMAND, timeout=4.0))
         status, members = _read(told)
     except FileNotFoundError as error:
         raise Skip("nvidia-imex-ctl is not installed") from error
