@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,18 +53,20 @@ class Instance:
         return self.name.partition(":")[2] or "node"
 
 
-def plan(config: Config, profile: Profile, *, gres: int | None = None) -> tuple[Instance, ...]:
+def plan(config: Config, profile: Profile, *, gres: int | None = None, mig: Sequence[str] = ()) -> tuple[Instance, ...]:
     """What is asked of this node: the profile's settings and, over them, the site's; raises ProfileError.
 
-    ``gres``: how many GPUs gres.conf promises of this node, for the checks with a setting of this name.
+    ``gres``: how many GPUs gres.conf promises of this node, ``mig``: which of them whole and which in parts; they are
+    for the checks with a setting ``gres`` or ``gres_mig``.
     """
+    told: dict[str, object] = {**({} if gres is None else {"gres": gres}), **({"gres_mig": tuple(mig)} if mig else {})}
     known = load()
     made: list[Instance] = []
     for name, declared in known.items():
         site = config.checks.get(name, CheckSettings())
         if site.enabled is False or (name in profile.skip and not site.enabled):
             continue
-        promised = {"gres": gres} if gres is not None and "gres" in declared.options else {}
+        promised = {name: value for name, value in told.items() if name in declared.options}
         settings = {**promised, **profile.checks.get(name, {}), **site.options}
         options = typed_options(name, settings, where=f"profile {profile.name}")
         if name == sitechecks.NAME:

@@ -80,6 +80,18 @@ def promised_gpus(gres_conf: str, node: str) -> int | None:
     return len(files) or None
 
 
+def promised_parts(gres_conf: str, node: str) -> tuple[str, ...]:
+    """Return how gres.conf hands out each GPU that it names by file, by device minor.
+
+    ``0:`` is a whole GPU, ``1:1g.10gb`` one instance (MIG) of that type of another; a type that is not named is "?".
+    """
+    found = []
+    for type_, files, parts in _gpu_lines(gres_conf, node):
+        numbers = [number for file in files if (number := minor(file)) is not None]
+        found += [f"{number}:{(type_ or '?') if parts else ''}" for number in numbers]
+    return tuple(found)
+
+
 def minor(file: str) -> int | None:
     """Return the device minor that a file's name ends in: 3 for ``/dev/nvidia3``.
 

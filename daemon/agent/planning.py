@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -21,10 +22,11 @@ from daemon.agent.schedule import Schedule
 from daemon.config import Config, ConfigError, load_config
 from daemon.lanes.pool import LaneError, LanePool
 from daemon.plan import Instance, plan
-from slurm.gres import promised_gpus
+from slurm.gres import promised_gpus, promised_parts
 
 log = logging.getLogger(__name__)
 GROUND_LIMIT = 3.0
+T = TypeVar("T")
 
 
 # Looked up while we start: the running agent's own process reads no disk.
@@ -86,7 +88,9 @@ class Planning:
         try:
             known = profiles(Path(self.config.agent.profile_dir))
             profile = known.get(self._reporter.facts.profile, GENERIC)
-            instances: Sequence[Instance] = plan(self.config, profile, gres=self._promised())
+            instances: Sequence[Instance] = plan(
+                self.config, profile, gres=self._promised(promised_gpus), mig=self._promised(promised_parts) or ()
+            )
         except (ProfileError, OSError) as error:
             self.broken(str(error))
             instances = plan(self.config, GENERIC)
@@ -98,10 +102,10 @@ class Planning:
         self._reporter.resting = tuple(sorted({i.check.name for i in instances if i.hook_only}))
         self._hooks.prolog_age = self.config.agent.prolog_age
 
-    def _promised(self) -> int | None:
-        """How many GPUs gres.conf promises of this node, None when it names no files."""
+    def _promised(self, question: Callable[[str, str], T]) -> T | None:
+        """What gres.conf promises of this node, None when it is not understood."""
         try:
-            return promised_gpus(self._hooks.gres_conf, self._reporter.identity.node)
+            return question(self._hooks.gres_conf, self._reporter.identity.node)
         except ValueError as error:
             log.error("event=gres_conf_garbled error=%r", str(error))
             return None

@@ -57,6 +57,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
     profile: str = "generic"
     gres: int | None = None
+    mig: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
 
 
@@ -125,8 +126,8 @@ async def _ask(zygote: Zygote, config: Config, asked: Asked) -> Answer:
     pool = LanePool(zygote, state_dir=Path(config.agent.state) if os.geteuid() == 0 else None)
     try:
         notes: list[str] = []
-        profile, gres = await _ground(pool, config, asked, notes)
-        instances = chosen(config, profile, asked, gres)
+        profile, seen = await _ground(pool, config, asked, notes)
+        instances = chosen(config, profile, asked, seen.gres, seen.mig)
         job = None if asked.gpus is None else JobAttempt(job_id=0, gpu_minors=asked.gpus)
         outcomes = await _twice(pool, instances, job)
         if pool.trouble:
@@ -136,8 +137,8 @@ async def _ask(zygote: Zygote, config: Config, asked: Asked) -> Answer:
     return _answer(config, zygote.spec, profile, instances, outcomes, tuple(notes))
 
 
-async def _ground(pool: LanePool, config: Config, asked: Asked, notes: list[str]) -> tuple[Profile, int | None]:
-    """The profile that holds and the number of GPUs that gres.conf promises."""
+async def _ground(pool: LanePool, config: Config, asked: Asked, notes: list[str]) -> tuple[Profile, Ground]:
+    """The profile that holds and what gres.conf promises."""
     gres_conf = str(asked.sysroot.resolve() / config.agent.gres_conf.lstrip("/")) if asked.sysroot else None
     arguments = {
         "profile_dir": config.agent.profile_dir,
@@ -149,7 +150,7 @@ async def _ground(pool: LanePool, config: Config, asked: Asked, notes: list[str]
     except (LaneError, msgspec.ValidationError) as error:
         seen = Ground(troubles=(f"profile and gres.conf could not be looked at: {error}",))
     notes.extend(seen.troubles)
-    return _profile(config, asked, seen.profile), seen.gres
+    return _profile(config, asked, seen.profile), seen
 
 
 def _profile(config: Config, asked: Asked, fitting: str) -> Profile:
@@ -170,10 +171,12 @@ def _profile(config: Config, asked: Asked, fitting: str) -> Profile:
     return known[wanted]
 
 
-def chosen(config: Config, profile: Profile, asked: Asked, gres: int | None = None) -> tuple[Instance, ...]:
+def chosen(
+    config: Config, profile: Profile, asked: Asked, gres: int | None = None, mig: Sequence[str] = ()
+) -> tuple[Instance, ...]:
     """The instances that are asked: those named, else all of the given cost at most."""
     try:
-        every = plan(config, profile, gres=gres)
+        every = plan(config, profile, gres=gres, mig=mig)
     except ProfileError as error:
         raise Undecided(str(error)) from error
     every = levelled(every, asked)

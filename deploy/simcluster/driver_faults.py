@@ -36,3 +36,16 @@ def peermem_unloaded(site: Site) -> Effects:
             "proc/driver/nvidia/version": proc.kernel_module(DRIVER, open_=False),
         }
     )
+
+
+@fault
+def mig_divided(site: Site, *, gpu: int = 0, instances: str = "1g.10gb,1g.10gb", pending: int = 1) -> Effects:
+    """Somebody switched MIG on and made instances, or none; ``pending`` 0: and off again, before a reset."""
+    place = f"gpu.{gpu}.mig"
+    return Effects(nvml={f"{place}.current": 1, f"{place}.pending": pending, f"{place}.instances": instances or "-"})
+
+
+@fault
+def firmware_old(site: Site, *, gpu: int = 0, vbios: str = "96.00.74.00.01") -> Effects:
+    """A GPU has another VBIOS than the others."""
+    return Effects(nvml={f"gpu.{gpu}.vbios": vbios})

@@ -73,6 +73,8 @@ FAULTS: list[tuple[str, dict[str, object], set[str]]] = [
     ("service_failed", {}, {"service_failed"}),
     ("cuda_fails", {"error": 802}, {"gpu_cuda_not_ready"}),
     ("device_file_replaced", {"name": "nvidiactl"}, {"gpu_device_file_wrong"}),
+    ("mig_divided", {"gpu": 1, "instances": ""}, {"gpu_mig_empty"}),
+    ("firmware_old", {"gpu": 6}, {"gpu_firmware_mixed"}),
     ("peermem_unloaded", {}, {"gpu_peermem_absent"}),
     ("xid", {"xid": 31, "pid": 4711}, {"gpu_xid_job"}),
     ("xid", {"xid": 119}, {"gpu_xid_reset"}),

@@ -27,14 +27,16 @@ def _host(root: Path, *ids: str) -> Host:
 def test_the_profile_that_fits(tmp_path: Path, ids: tuple[str, ...], profile: str) -> None:
     (tmp_path / "own.toml").write_text('name = "own"\n[match.pci]\n"10de:abcd" = 1\n')
     seen = look(_host(tmp_path, *ids), str(tmp_path), str(tmp_path / "none"), "n1")
-    assert seen == {"profile": profile, "gres": None, "troubles": []}
+    assert seen == {"profile": profile, "gres": None, "mig": (), "troubles": []}
 
 
 @pytest.mark.parametrize(("node", "count"), [("n1", 4), ("n9", None)])
 def test_what_gres_conf_promises(tmp_path: Path, node: str, count: int | None) -> None:
     conf = tmp_path / "gres.conf"
     conf.write_text("NodeName=n[1-2] Name=gpu Type=h100 File=/dev/nvidia[0-3]\n")
-    assert look(_host(tmp_path), str(tmp_path), str(conf), node)["gres"] == count
+    seen = look(_host(tmp_path), str(tmp_path), str(conf), node)
+    assert seen["gres"] == count
+    assert seen["mig"] == (("0:", "1:", "2:", "3:") if count else ())
 
 
 def test_troubles_are_told(tmp_path: Path) -> None:

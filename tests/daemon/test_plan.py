@@ -26,7 +26,7 @@ def _declared() -> dict[str, Check]:
         yield from ()
 
     @check(lane="nvml", interval=30, timeout=3.0, per_job=True)
-    def plan_gpu(host: Host, *, gres: int = 0, expected: int = 0) -> Iterator[Finding]:
+    def plan_gpu(host: Host, *, gres: int = 0, expected: int = 0, gres_mig: tuple[str, ...] = ()) -> Iterator[Finding]:
         yield from ()
 
     made = {"plan_mount": CHECKS["plan_mount"], "plan_gpu": CHECKS["plan_gpu"]}
@@ -87,6 +87,8 @@ def test_switched_on_and_off() -> None:
 def test_gres_conf_fills_in_what_nobody_set() -> None:
     found = _named(plan(_config(), Profile(name="p"), gres=8))
     assert found["plan_gpu"].options == {"gres": 8} and found["plan_mount"].options == {}
+    found = _named(plan(_config(), Profile(name="p"), mig=("0:", "1:1g.10gb")))
+    assert found["plan_gpu"].options == {"gres_mig": ("0:", "1:1g.10gb")}
 
 
 def test_a_profile_that_does_not_fit_is_named() -> None:

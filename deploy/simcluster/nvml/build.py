@@ -9,7 +9,18 @@ import subprocess
 from pathlib import Path
 
 SONAME = "libnvidia-ml.so.1"
-SOURCES = ("state.c", "gate.c", "slots.c", "system.c", "device.c", "clocks.c", "board.c", "health.c", "fields.c")
+SOURCES = (
+    "state.c",
+    "gate.c",
+    "slots.c",
+    "system.c",
+    "device.c",
+    "mig.c",
+    "clocks.c",
+    "board.c",
+    "health.c",
+    "fields.c",
+)
 CUDA_SONAME = "libcuda.so.1"
 CUDA_SOURCES = ("state.c", "gate.c", "slots.c", "cuda.c")
 FLAGS = (

@@ -99,29 +99,6 @@ API int nvmlDeviceGetCudaComputeCapability(device_t device, int *major, int *min
     return OK;
 }
 
-API int nvmlDeviceGetMigMode(device_t device, unsigned *current, unsigned *pending)
-{
-    PASS("GetMigMode");
-    *current = (unsigned)slot_number(slot, "mig.current", 0);
-    *pending = (unsigned)slot_number(slot, "mig.pending", *current);
-    return OK;
-}
-
-API int nvmlDeviceGetMigDeviceHandleByIndex(device_t device, unsigned index, device_t *out)
-{
-    PASS("GetMigDeviceHandleByIndex");
-    (void)index;
-    *out = NULL;
-    return slot_number(slot, "mig.current", 0) ? NOT_FOUND : NOT_SUPPORTED;
-}
-
-API int nvmlDeviceIsMigDeviceHandle(device_t device, unsigned *out)
-{
-    PASS("IsMigDeviceHandle");
-    *out = 0;
-    return OK;
-}
-
 API int nvmlDeviceGetPowerManagementLimitConstraints(device_t device, unsigned *least, unsigned *most)
 {
     PASS("GetPowerManagementLimitConstraints");

@@ -40,6 +40,8 @@
  *                                      pcie.replay_rate (so many a minute come on top of pcie.replay)
  *                                      ecc.uncorrected.(volatile|aggregate).parity (how many of those in SRAM)
  *                                      repair.(channel|tpc|impossible)
+ *                                      repair.channel repair.tpc
+ *   gpu.N.mig.instances 1g.10gb,...    instances of a GPU whose mig.current is 1
  *   gpu.N.processes PID:BYTES,...      compute processes; gpu.N.graphics the same for graphics ones
  *   gpu.N.field.ID value               answers an NVML field id that is not known here; field.ID.error CODE
  */

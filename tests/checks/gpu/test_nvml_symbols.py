@@ -26,7 +26,11 @@ SYMBOL = re.compile(r"(nvml|NVML_|c_nvml)\w+")
 C_NAME = re.compile(r'_nvmlGetFunctionPointer\("(\w+)"\)')
 WORDS = {"nvmlReturn", "nvmlDeviceGet", "nvml_library", "nvml_state"}
 """Of the same form and no symbols: a member of a structure, the begin of some names, names of our own."""
-EXTRA = {
+DIVIDED: dict[str, str | int] = {"gpu.0.mig.current": 1, "gpu.0.mig.instances": "1g.10gb,1g.10gb"}
+EXTRA: dict[str, dict[str, str | int]] = {
+    "GetMaxMigDeviceCount": DIVIDED,
+    "GetMigDeviceHandleByIndex": DIVIDED,
+    "GetAttributes": DIVIDED,
     "GetMemoryErrorCounter": {"gpu.0.ecc.uncorrected.volatile.sram": 1},
     "GetCurrentClocksThrottleReasons": {"gpu.*.call.GetCurrentClocksEventReasons.error": 13},
     "GetMarginTemperature": {"gpu.*.call.GetTemperatureThreshold.error": 3},
