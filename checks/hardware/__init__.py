@@ -21,6 +21,15 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reached: float | None = None
 
 
+class Dcgm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What DCGM's diagnostic asks of a model; ``doubt``: why the figure cannot be meant."""
+
+    power_w: float
+    stress_gflops: float | None = None
+    bandwidth_mb_s: float
+    doubt: str = ""
+
+
 class Accelerator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model.
 
@@ -38,6 +47,45 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rates: dict[str, Rate] = {}
     allreduce_gb_s: dict[str, float] = {}
     source: str = ""
+    dcgm: Dcgm | None = None
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One shape of node: ``count`` accelerators, ``ports`` to other nodes of ``port_gb_s`` Gb/s each."""
+
+    title: str
+    accelerator: str
+    count: int
+    ports: int
+    port_gb_s: float
+    sockets: int | None = None
+    cores: int | None = None
+    memory_gb: int | None = None
+    source: str
+
+
+class Collective(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An all-reduce that was reached: bus bandwidth with messages of ``gib`` GiB."""
+
+    accelerator: str
+    gpus: int
+    nodes: int
+    algorithm: str
+    gib: float
+    busbw_gb_s: float
+    source: str
+
+
+class Floor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit that somebody judges by; advisory here. ``doubt``: why it cannot be meant."""
+
+    what: str
+    accelerator: str = ""
+    nodes: int
+    value: float
+    unit: str
+    source: str
+    doubt: str = ""
 
 
 class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +95,9 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sources: dict[str, str]
     accelerator: dict[str, Accelerator]
     network: dict[str, float]
+    node: dict[str, Node] = {}
+    collective: dict[str, Collective] = {}
+    floor: dict[str, Floor] = {}
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from daemon.cli.output import print_json, table
@@ -28,15 +28,24 @@ def show_all(known: Mapping[str, Check], policy: Policy, as_json: bool) -> None:
 
 def described(check: Check, policy: Policy) -> dict[str, object]:
     """One check as plain values; ``action`` is what follows at a prolog and between jobs."""
+    from checks.catalog import option_types
+
     options = {name: None if p.default is p.empty else p.default for name, p in check.options.items()}
+    types = {name: _type(kind) for name, kind in option_types(check).items()}
     return {
         "id": check.name,
         "subject": subject(check),
         **{name: getattr(check, name) for name in FACTS},
         "needs": list(check.needs),
         "parameters": options,
+        "parameter_types": types,
+        "explain": check.explain,
         "codes": [_code(code, policy) for code in check.codes],
     }
+
+
+def _type(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def subject(check: Check) -> str:
@@ -46,15 +55,22 @@ def subject(check: Check) -> str:
 
 
 def _code(code: Code, policy: Policy) -> dict[str, object]:
-    own = policy.codes.get(code.name)
-    status, blame = (own and own.status) or code.status, (own and own.blame) or code.blame
-    rule = policy.rule(code.name, status, blame)
-    action = {"prolog": rule.prolog or "admit", "interval": rule.interval or "admit"}
-    return {"code": code.name, "status": status, "blame": blame, "action": action, "shadow": bool(rule.shadow)}
+    """What the policy makes of one code; ``declared`` is what the check itself says."""
+    from checks.judge.differ import outcome
+
+    found = outcome(policy, code.name, code.status, code.blame)
+    action = {occasion: found[occasion] for occasion in ("prolog", "interval")}
+    declared = {"status": code.status, "blame": code.blame}
+    judged = {"status": found["status"], "blame": found["blame"]} if code.blame != "self" else declared
+    more = {name: found.get(name) for name in ("confirm", "resume")}
+    return {"code": code.name, **judged, "action": action, "shadow": bool(found.get("shadow")), **more,
+            "declared": declared}  # fmt: skip
 
 
-def _faults(codes: Iterable[Code], policy: Policy) -> str:
+def _faults(codes: Sequence[Code], policy: Policy) -> str:
     """How many of the codes can take a node out of service, of how many."""
-    seen = [_code(code, policy) for code in codes]
-    acting = [c for c in seen if c["status"] == "fail" and c["blame"] == "node" and not c["shadow"]]
-    return f"{len(acting)} of {len(seen)}"
+    from checks.judge.differ import outcome
+
+    found = [outcome(policy, code.name, code.status, code.blame) for code in codes]
+    acting = [f for f in found if {f["prolog"], f["interval"]} & {"refuse", "drain"}]
+    return f"{len(acting)} of {len(found)}"

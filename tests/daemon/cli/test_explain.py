@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from checks.catalog import load
-from tests.daemon.cli.command import nodevet, write_config
+from checks.judge.context import Context
+from checks.judge.decide import decide
+from checks.judge.policy import load_policy
+from checks.judge.verdict import judged
+from checks.wire import Finding
+from tests.daemon.cli.command import document, nodevet, write_config
 
 
 def test_every_check_is_listed_with_its_codes(tmp_path: Path) -> None:
@@ -22,6 +27,37 @@ def test_every_check_is_listed_with_its_codes(tmp_path: Path) -> None:
     assert codes["gpu_count_low"]["action"] == {"prolog": "refuse", "interval": "drain"}
     assert {c["code"] for c in found["clock"]["codes"]} >= {"clock_off"}
     assert all(c["action"]["interval"] == "admit" for c in found["clock"]["codes"])
+
+
+def test_what_a_list_says_of_a_code_is_what_decide_does(tmp_path: Path) -> None:
+    """One decide(): every code of every check, at a prolog and between jobs, by a policy with layers of a site."""
+    (tmp_path / "policy.d").mkdir()
+    (tmp_path / "policy.d/site.toml").write_text(
+        'version = "s"\n[codes.gpu_lost]\nshadow = true\n[codes.gpu_hot]\nstatus = "fail"\n[codes.clock_off]\n'
+        'interval = "drain"\nprolog = "refuse"\n[codes.gpu_failing]\nblame = "config"\n'
+    )
+    config = write_config(tmp_path / "nodevet.toml", f'policy_dir = "{tmp_path}/policy.d"\n')
+    policy = load_policy(tmp_path / "policy.d")
+    listed = document(nodevet("explain", "--list", "--json", config=config))
+    told = {c["code"]: c for check in listed for c in check["codes"]}
+    assert (told["gpu_lost"]["shadow"], told["gpu_lost"]["action"]["interval"]) == (True, "admit")
+    for name, code in told.items():
+        finding = Finding(target="x", code=name, seen=9, **code["declared"])
+        [seen] = judged([finding], policy)
+        assert (seen.status, seen.blame) == (code["status"], code["blame"]), name
+        for occasion in ("prolog", "interval"):
+            wanted = decide([finding], policy, Context(occasion=occasion)).wanted
+            assert wanted == code["action"][occasion], (name, occasion)
+
+
+def test_every_check_tells_all_of_itself(tmp_path: Path) -> None:
+    for found in document(nodevet("explain", "--list", "--json", config=write_config(tmp_path / "nodevet.toml"))):
+        declared = load()[found["id"]]
+        for name in ("scope", "cost", "lane", "interval", "timeout", "required", "per_job", "title", "explain"):
+            assert found[name] == getattr(declared, name), (found["id"], name)
+        assert set(found["parameters"]) == set(found["parameter_types"]) == set(declared.options)
+        assert [c["code"] for c in found["codes"]] == [c.name for c in declared.codes]
+        assert found["subject"] and found["codes"] is not None
 
 
 def test_the_table_has_a_line_a_check(tmp_path: Path) -> None:
