@@ -47,10 +47,14 @@ _IN_TRAINING = ("LinkErrorRecovery", "PortConfigurationTraining")
 
 @dataclass(slots=True)
 class _Wanted:
-    """What is promised: so many ports, or these; less what cannot be read and what is told otherwise."""
+    """What is promised: so many ports, or these; less what cannot be read and what is told otherwise.
+
+    ``unlisted``: adapters on the PCI bus that show no port, any of which may be one of those.
+    """
 
     count: int
     expected: tuple[str, ...]
+    unlisted: int
 
 
 @check(lane="rdma", interval=30, timeout=3.0, codes=CODES)
@@ -88,16 +92,24 @@ def ib_port(
     known, readable = memory(host), [p for p in seen if not p.error]
     # A port that could not be read is our trouble: it counts as there.
     blind = {p.name.removesuffix("?") for p in seen if p.error and not p.unsupported}
-    wanted = _Wanted(max(0, count - len(blind)), tuple(n for n in expected if not n.startswith(tuple(blind))))
+    named = tuple(n for n in expected if not n.startswith(tuple(blind)))
+    mute = [bdf for bdf in mute_adapters(host) if bdf not in ignore]
+    wanted = _Wanted(max(0, count - len(blind)), named, len(dead) + len(mute))
     lost = {a.name: a.bdf for a in adapters(host) if off_the_bus(host, a)}
     yield from _lost(lost, readable, wanted, known.up)
     readable = [p for p in readable if p.adapter not in lost]
     yield from _other_layer([p for p in there if p not in seen], seen, wanted, layer)
     yield from _states(readable, wanted, known.up)
-    yield from _without_port(host, readable, dead, count, ignore)
+    if len([p for p in readable if p.up]) < count:
+        # Where ports are missing, an adapter without driver or RDMA device is a fault, else it may well be unused.
+        yield from map(DEAD, dead)
+        yield from (MUTE(bdf, driver=driver(host, bdf)) for bdf in mute)
+    else:
+        yield from map(UNBOUND, dead)
+    own = {p.adapter for p in seen}
     missing, unmade = without_verbs(host)
-    yield from (NO_VERBS(name) for name in missing if name not in ignore)
-    yield from (NO_FILE(name) for name in unmade if name not in ignore)
+    yield from (NO_VERBS(name) for name in missing if name in own)
+    yield from (NO_FILE(name) for name in unmade if name in own)
     yield from _quality(readable, min_gbps)
     yield from unsteady(host, known, readable)
     keep(host, known)
@@ -157,7 +169,7 @@ def _states(seen: Sequence[Port], wanted: _Wanted, was_up: set[str]) -> Iterator
         yield from map(ABSENT, absent)
     down = [p for p in seen if not p.up]
     up = len(seen) - len(down)
-    proven = up < count and len(seen) <= count
+    proven = up < count and len(seen) + wanted.unlisted <= count
     certain = {p.name for p in down if proven or p.name in was_up or p.name in expected}
     for port in down:
         if port.name in certain:
@@ -173,16 +185,6 @@ def _down(port: Port) -> Finding:
     if port.physical == "LinkUp" and port.state in ("INIT", "ARMED"):
         return NO_SM(port.name, state=port.state)
     return DOWN(port.name, state=port.state, physical=port.physical)
-
-
-def _without_port(
-    host: Host, seen: Sequence[Port], dead: Sequence[str], count: int, ignore: Sequence[str]
-) -> Iterator[Finding]:
-    """An adapter without driver or RDMA device is a fault where ports are missing, else it may well be unused."""
-    lacking = len([p for p in seen if p.up]) < count
-    yield from (DEAD(bdf) if lacking else UNBOUND(bdf) for bdf in dead)
-    if lacking:
-        yield from (MUTE(b, driver=driver(host, b)) for b in mute_adapters(host) if b not in ignore)
 
 
 def _quality(seen: Sequence[Port], min_gbps: int) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from deploy.simcluster.tree import Board, Content, Identity, pci, proc, rdma
+from deploy.simcluster.tree import Board, Content, Identity, pci, proc
 from deploy.simcluster.tree.board import bdf
 
 Target = str | int | float | None
@@ -45,6 +45,8 @@ class Effects:
     failed_units: frozenset[str] = frozenset()
     mount: tuple[str, str, float | None] | None = None
     """Kind (hang, slow, full), path on the node, delay in seconds."""
+    gone: frozenset[str] = frozenset()
+    """Files, folders and links of the healthy node that are not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,37 +192,6 @@ def leftover_process(
         nvml={f"gpu.{gpu}.processes": f"{pid}:{mib << 20}"},
         files=proc.process(pid, command="python3 train.py", uid=uid, started=started, job=job),
     )
-
-
-@fault
-def ib_down(site: Site, *, hca: str = "mlx5_0") -> Effects:
-    """A port is down: link lost, polling for a partner."""
-    says = f"mlx5_core {site.board.hca_bdf(hca)}: Port module event"
-    return Effects(
-        files=rdma.port_files(hca, rdma.DOWN),
-        kernel=[(WARNING, f"{says}[error]: module 0, Cable error, Bus stuck")],
-        kernel_healed=[(WARNING, f"{says}: module 0, Cable plugged")],
-        wear={f"{rdma.port(hca)}/counters/link_downed": 1},
-    )
-
-
-@fault
-def ib_slow(site: Site, *, hca: str = "mlx5_0", gbps: int = 200) -> Effects:
-    """A port came up at a lower rate than it can do."""
-    return Effects(files=rdma.port_files(hca, {**rdma.UP, "rate": rdma.RATES[gbps]}))
-
-
-@fault
-def hca_flap(site: Site, *, hca: str = "mlx5_0", times: int = 1) -> Effects:
-    """A link went down and came back; only its counters tell."""
-    counters = f"{rdma.port(hca)}/counters"
-    return Effects(wear={f"{counters}/link_downed": times, f"{counters}/link_error_recovery": times})
-
-
-@fault
-def hca_lost(site: Site, *, hca: str = "mlx5_0") -> Effects:
-    """An adapter no longer answers on the bus."""
-    return Effects(files={**rdma.port_files(hca, rdma.DOWN), **pci.lost(site.board.hca_bdf(hca))})
 
 
 @fault

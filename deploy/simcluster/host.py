@@ -16,6 +16,7 @@ from deploy.simcluster import (  # noqa: F401 - modules of faults are imported s
     gpu_faults,
     hang_fs,
     host_faults,
+    net_faults,
 )
 from deploy.simcluster.faults import FAULTS, Effects, Site, Target
 from deploy.simcluster.nvml.build import CUDA_SONAME, SONAME, build, build_cuda
@@ -24,7 +25,7 @@ from deploy.simcluster.record import ActiveFault, Boot, Record
 from deploy.simcluster.tree import PROFILES, Content, Identity, baseline, proc, put, write_tree
 from deploy.simcluster.tree import commands as recordings
 from deploy.simcluster.tree.board import UPTIME
-from deploy.simcluster.tree.files import boot_messages, device_files
+from deploy.simcluster.tree.files import boot_messages, device_files, hide
 
 
 class UnknownFault(ValueError):
@@ -168,7 +169,7 @@ class SimHost:
     def _healthy(self) -> dict[str, Content]:
         files = baseline(self.board, self.identity)
         for path, count in self._record.boot.wear.items():
-            files[path] = f"{count}\n"
+            files[path] = worn(files.get(path), count)
         return files
 
     def _effects(self, one: ActiveFault) -> Effects:
@@ -186,6 +187,7 @@ class SimHost:
                 with suppress(OSError):  # others are still in it
                     gone.parent.rmdir()
         device_files(self.sysroot, self.board)
+        hide(self.sysroot, self.folder / "gone", {path for one in after for path in self._effects(one).gone})
         pairs = self._nvml_of_healthy()
         for one in after:
             for key, value in self._effects(one).nvml.items():
@@ -218,8 +220,9 @@ class SimHost:
     def _wear(self, effects: Effects) -> None:
         boot = self._record.boot
         wear = {**boot.wear, **{path: boot.wear.get(path, 0) + more for path, more in effects.wear.items()}}
+        new = baseline(self.board, self.identity)
         for path in effects.wear:
-            put(self.sysroot, path, f"{wear[path]}\n")
+            put(self.sysroot, path, worn(new.get(path), wear[path]))
         self._record.boot = Boot(boot_id=boot.boot_id, btime=boot.btime, wear=wear)
 
     def _log(self, text: str, *, priority: int, facility: int = 0) -> None:
@@ -254,6 +257,11 @@ def _effects(name: str, site: Site, target: dict[str, Target]) -> Effects:
         return FAULTS[name](site, **target)
     except (TypeError, IndexError, KeyError, ValueError) as error:
         raise UnknownFault(f"fault {name} does not fit this target: {error}") from error
+
+
+def worn(new: Content | None, count: int) -> str:
+    """Return the text of a counter that has counted since it was new."""
+    return f"{int(new or 0) + count}\n"
 
 
 def _escaped(text: str) -> str:

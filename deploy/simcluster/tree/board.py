@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
+from deploy.simcluster.tree.makers import MAKERS, Maker
+
 NAMESPACE = uuid.UUID("6f1f0c1e-51a0-4000-8000-000000000000")
 DRIVER = "580.95.05"
 UPTIME = 3 * 86400 + 4242
@@ -16,6 +18,8 @@ class Board:
     """One kind of node; addresses are PCI bus numbers, all in domain 0000, device 00, function 0.
 
     ``minors`` gives the device minor of each GPU in NVML order: on real boards, too, the two orders differ.
+    ``network`` is the kind of its adapters. ``beside``: what stands beside them and is nobody's rail: a virtual
+    function, a software adapter, a spare second port, an Ethernet adapter for administrators, and a bond.
     """
 
     gpus: tuple[int, ...] = (0x19, 0x3B, 0x4C, 0x5D, 0x9B, 0xBB, 0xCB, 0xDB)
@@ -27,6 +31,8 @@ class Board:
     memory_kib: int = 2_113_482_752
     modules: int = 32
     module_gib: int = 64
+    network: str = "infiniband"
+    beside: bool = False
 
     def numa(self, bus: int) -> int:
         """Return the socket a PCI bus hangs from."""
@@ -36,12 +42,30 @@ class Board:
         """Return the PCI address of a GPU by its NVML index."""
         return bdf(self.gpus[gpu])
 
+    @property
+    def maker(self) -> Maker:
+        """The kind of its adapters."""
+        return MAKERS[self.network]
+
+    def hca(self, name: str = "") -> str:
+        """Return the adapter of that name, the first where none is named; ValueError where there is no such."""
+        names = [self.maker.name(index) for index in range(len(self.hcas))]
+        return names[names.index(name) if name else 0]
+
+    def hca_index(self, name: str) -> int:
+        """Return which of the adapters one is."""
+        return [self.maker.name(index) for index in range(len(self.hcas))].index(name)
+
     def hca_bdf(self, hca: str) -> str:
-        """Return the PCI address of ``mlx5_N``."""
-        return bdf(self.hcas[int(hca.removeprefix("mlx5_"))])
+        """Return the PCI address of an adapter."""
+        return bdf(self.hcas[self.hca_index(hca)])
 
 
-PROFILES = {"hgx-h100": Board()}
+PROFILES = {
+    "hgx-h100": Board(),
+    "hgx-h100-beside": Board(beside=True),
+    **{f"hgx-h100-{network}": Board(network=network) for network in MAKERS if network != "infiniband"},
+}
 
 
 def bdf(bus: int) -> str:

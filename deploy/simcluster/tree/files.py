@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 from pathlib import Path
 
 from deploy.simcluster.tree import commands, controller, dcgm, firmware, groups, pci, proc, rdma
-from deploy.simcluster.tree.board import DRIVER, Board, Identity
+from deploy.simcluster.tree.board import DRIVER, Board, Identity, bdf
 from deploy.simcluster.tree.proc import NVIDIA_MAJORS
 
 Content = str | bytes
@@ -44,9 +45,9 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
     }
 
 
-def directories() -> list[str]:
+def directories(board: Board) -> list[str]:
     """Return the folders that exist although no file makes them."""
-    drivers = [f"sys/bus/pci/drivers/{kind.driver}" for kind in (pci.GPU, pci.SWITCH, pci.HCA, pci.MANAGEMENT)]
+    drivers = [f"sys/bus/pci/drivers/{driver}" for driver in sorted(pci.drivers(board))]
     return ["dev/shm", "dev/infiniband", "home", "scratch", "tmp", "run", "var/log", "var/tmp", *drivers]
 
 
@@ -62,9 +63,33 @@ def put(root: Path, path: str, content: Content) -> None:
     os.replace(fresh, target)
 
 
+def hide(root: Path, store: Path, wanted: set[str]) -> None:
+    """Move what faults take away out of the tree, and back what they no longer do."""
+    store.mkdir(exist_ok=True)
+    for kept in store.iterdir():
+        path = kept.name.replace("!", "/")
+        if path not in wanted:
+            _remove(root / path)
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            kept.rename(root / path)
+    for path in sorted(wanted):
+        kept = store / path.replace("/", "!")
+        if os.path.lexists(kept):
+            _remove(root / path)
+        elif os.path.lexists(root / path):
+            (root / path).rename(kept)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def write_tree(root: Path, board: Board, identity: Identity) -> None:
     """Write the whole tree of a healthy node below ``root``; what is there already is replaced."""
-    for folder in directories():
+    for folder in directories(board):
         (root / folder).mkdir(parents=True, exist_ok=True)
     for shared in ("tmp", "var/tmp", "dev/shm"):
         (root / shared).chmod(0o1777)
@@ -109,6 +134,8 @@ def may_make_devices() -> bool:
 def boot_messages(root: Path, board: Board) -> None:
     """Begin a new kernel log, as a boot does."""
     lines = ["Linux version 6.8.0-simulated (nodevet simulation)", f"NVRM: loading NVIDIA UNIX driver {DRIVER}"]
-    lines += [f"mlx5_core {board.hca_bdf(f'mlx5_{index}')}: firmware version: 28.43.2026" for index in range(8)]
+    maker = board.maker
+    for bus in board.hcas if maker.told else ():
+        lines.append(f"{maker.function[4]} {bdf(bus)}: firmware version: {maker.told[0] if maker.told else ''}")
     records = "".join(f"6,{seq},{(seq + 1) * 250_000},-;{text}\n" for seq, text in enumerate(lines))
     put(root, "dev/kmsg", records)

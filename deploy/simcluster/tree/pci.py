@@ -29,7 +29,6 @@ class Kind:
 
 GPU = Kind(0x10DE, 0x2330, (0x10DE, 0x16C1), 0x030200, "nvidia", 32.0, 16)
 SWITCH = Kind(0x10DE, 0x22A3, (0x10DE, 0x1796), 0x068000, "nvidia-nvswitch", 5.0, 2)
-HCA = Kind(0x15B3, 0x1021, (0x15B3, 0x0041), 0x020700, "mlx5_core", 32.0, 16)
 MANAGEMENT = Kind(0x8086, 0x1572, (0x8086, 0x0000), 0x020000, "i40e", 8.0, 8)
 
 _GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5}
@@ -37,8 +36,14 @@ _GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5}
 
 def devices(board: Board) -> dict[int, Kind]:
     """Return every device of the board by its bus number."""
-    found = dict.fromkeys(board.gpus, GPU) | dict.fromkeys(board.switches, SWITCH) | dict.fromkeys(board.hcas, HCA)
-    return {**found, board.management: MANAGEMENT}
+    adapter = Kind(*board.maker.function)
+    found = dict.fromkeys(board.gpus, GPU) | dict.fromkeys(board.switches, SWITCH)
+    return {**found, **dict.fromkeys(board.hcas, adapter), board.management: MANAGEMENT}
+
+
+def drivers(board: Board) -> set[str]:
+    """Return the names of all kernel drivers of the board's devices."""
+    return {kind.driver for kind in devices(board).values()}
 
 
 def config_space(kind: Kind) -> bytes:

@@ -243,3 +243,24 @@ def test_every_port_is_asked_for_itself(plant: Plant) -> None:
     host = plant(tree)
     assert [p.name for p in ports(host)] == ["mlx4_0/1", "mlx4_0/2"]
     assert list(ib_port(host, count=1)) == []
+
+
+def test_the_administrators_adapter_may_lack_verbs(plant: Plant) -> None:
+    """E73: no program of a job opens it."""
+    admin, link = "0000:81:00.0", "-> ../../../bus/pci/devices/0000:81:00.0"
+    tree = hcas(1) | port("mlx5_9/1", layer="Ethernet") | on_pci(admin, "mlx5_9")
+    tree |= {"/sys/class/net/eth0/device": link, "/sys/class/infiniband_verbs/uverbs0/ibdev": "mlx5_0\n"}
+    tree |= {
+        "/proc/net/route": "Iface Destination Gateway Flags RefCnt Use Metric Mask\n"
+        "eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n"
+    }
+    assert list(ib_port(plant(tree), count=1)) == []
+
+
+def test_a_spare_port_is_not_accused_in_place_of_a_dead_adapter(plant: Plant) -> None:
+    """E71, E79: as many ports are listed as are promised, and one of them is a spare one's."""
+    tree = hcas(7) | port("mlx5_0/2", DISABLED) | on_pci("0000:3c:00.0", driver="")
+    assert brief(list(ib_port(plant(tree), count=8))) == [
+        ("node", "ib_port_count_low"),
+        ("0000:3c:00.0", "ib_adapter_dead"),
+    ]
