@@ -17,6 +17,7 @@ from deploy.simcluster import (  # noqa: F401 - modules of faults are imported s
     hang_fs,
     host_faults,
     net_faults,
+    storage_faults,
 )
 from deploy.simcluster.faults import FAULTS, Effects, Site, Target
 from deploy.simcluster.nvml.build import CUDA_SONAME, SONAME, build, build_cuda

@@ -32,6 +32,10 @@ def look():
             options["units"] = ("munge.service",)
         if name == "memory":
             options["min_gib"] = 2000.0
+        if name == "mount":
+            options["paths"] = ("/scratch",)
+        if name == "raid":
+            options["arrays"] = ("md0",)
         bad |= {f.code for f in run_check(declared, host, options).findings if f.status not in ("ok", "skipped")}
     return sorted(bad)
 
@@ -76,6 +80,15 @@ FAULTS: list[tuple[str, dict[str, object], set[str]]] = [
     ("mig_divided", {"gpu": 1, "instances": ""}, {"gpu_mig_empty"}),
     ("firmware_old", {"gpu": 6}, {"gpu_firmware_mixed"}),
     ("peermem_unloaded", {}, {"gpu_peermem_absent"}),
+    ("mount_missing", {}, {"mount_absent"}),
+    ("mount_read_only", {}, {"disk_turned_read_only", "disk_errors"}),
+    ("nvme_dead", {}, {"nvme_not_live", "disk_gone"}),
+    ("nvme_worn", {}, {"nvme_worn"}),
+    ("nvme_worn", {"critical_warning": 4}, {"nvme_warning"}),
+    ("raid_degraded", {}, {"raid_degraded", "disk_errors"}),
+    ("lustre_evicted", {}, {"lustre_evictions", "file_client_evicted"}),
+    ("lustre_lost", {}, {"file_server_silent"}),
+    ("nfs_silent", {}, {"file_server_silent"}),
     ("xid", {"xid": 31, "pid": 4711}, {"gpu_xid_job"}),
     ("xid", {"xid": 119}, {"gpu_xid_reset"}),
     ("dcgm_error", {"generation": 3, "test": "software", "error": 85, "gpu": 6},

@@ -8,7 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from deploy.simcluster.tree import commands, controller, dcgm, firmware, groups, pci, proc, rdma
+from deploy.simcluster.tree import commands, controller, dcgm, firmware, groups, pci, proc, rdma, storage
 from deploy.simcluster.tree.board import DRIVER, Board, Identity, bdf
 from deploy.simcluster.tree.proc import NVIDIA_MAJORS
 
@@ -24,6 +24,7 @@ def baseline(board: Board, identity: Identity) -> dict[str, Content]:
         **proc.files(board, identity),
         **firmware.files(board),
         **groups.files(),
+        **storage.files(identity),
         LABEL: f"{identity.name}: this node's hardware is simulated\n",
         "etc/hostname": f"{identity.name}\n",
         "etc/machine-id": f"{identity.machine_id}\n",

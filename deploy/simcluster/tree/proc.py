@@ -53,9 +53,10 @@ def files(board: Board, identity: Identity) -> dict[str, str | bytes]:
     }
 
 
-def mounts(extra: Iterable[str]) -> dict[str, str | bytes]:
+def mounts(extra: Iterable[str], *, without: str = "", read_only: str = "") -> dict[str, str | bytes]:
     """Return the mount tables; a path of ``extra`` that is not in them yet is added."""
-    rows = list(MOUNTS)
+    rows = [row for row in MOUNTS if row[3] != without]
+    rows = [(*row[:4], row[4].replace("rw", "ro"), *row[5:]) if row[3] == read_only else row for row in rows]
     for where in extra:
         if where not in {row[3] for row in rows}:
             rows.append((50 + len(rows), 22, f"0:{60 + len(rows)}", where, "rw,relatime", "nfs4", f"storage:{where}"))
