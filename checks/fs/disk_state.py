@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from checks.declare import Skip, check, code, ok
-from checks.fs.growth import Growth
+from checks.growth import Counters, counters
 from checks.host import Host
 from checks.wire import Finding
 
@@ -63,13 +63,14 @@ def disk_state(host: Host, *, errors_per_hour: int = 50, paths: int = 0) -> Iter
     found = [p for p in host.glob("/sys/block/*") if _DISK.fullmatch(p.name) or _MAPPED.fullmatch(p.name)][:LIMIT]
     if not found:
         raise Skip("no SATA, SAS or mapped disk")
-    judged = 0
+    judged, watched = 0, counters(host, "disk_state")
     for path in found:
         if _MAPPED.fullmatch(path.name):
             yield from _mapped(host, path, paths)
         elif _fixed(host, path):
             judged += 1
-            yield from _disk(host, path, errors_per_hour)
+            yield from _disk(host, path, watched, errors_per_hour)
+    host.keep("counters", watched.plain())
     yield ok("node", f"{judged} fixed disks", disks=judged)
 
 
@@ -81,14 +82,14 @@ def _fixed(host: Host, path: Path) -> bool:
     return not removable and "/usb" not in str(path.resolve())
 
 
-def _disk(host: Host, path: Path, limit: int) -> Iterator[Finding]:
+def _disk(host: Host, path: Path, watched: Counters, limit: int) -> Iterator[Finding]:
     if (state := _text(host, path / "device/state")) and state not in _GOOD:
         yield OFFLINE(path.name, state=state)
     text = _text(host, path / "device/ioerr_cnt")
     if re.fullmatch(r"0x[0-9a-f]{1,16}", text):
-        grown = host.kept(f"disk_state {path}", Growth).within(host.clock(), int(text, 16), HOUR)
-        if grown > limit:
-            yield ERRORS(path.name, errors=grown, hours=1, limit=limit)
+        grown = watched.of(path.name).over(host.clock(), int(text, 16), HOUR)
+        if grown.beyond(limit, HOUR):
+            yield ERRORS(path.name, errors=grown.count, hours=max(1, round(grown.seconds / HOUR, 1)), limit=limit)
 
 
 def _mapped(host: Host, path: Path, wanted: int) -> Iterator[Finding]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from checks.declare import Skip, check, code, ok
-from checks.fs.growth import Growth
 from checks.fs.nvme import disks
+from checks.growth import Counters, counters
 from checks.host import Host, NotRecorded
 from checks.wire import Finding
 
@@ -52,11 +53,14 @@ def nvme_wear(host: Host, *, used_pct: int = 95) -> Iterator[Finding]:
     found = disks(host)
     if not found:
         raise Skip("no NVMe disk")
+    watched = counters(host, "nvme_wear")
     for path in found:
-        yield from _smart(host, path.name, used_pct)
+        yield from _smart(host, path, watched, used_pct)
+    host.keep("counters", watched.plain())
 
 
-def _smart(host: Host, name: str, used_pct: int) -> Iterator[Finding]:
+def _smart(host: Host, path: Path, watched: Counters, used_pct: int) -> Iterator[Finding]:
+    name = path.name
     try:
         text = host.run(["nvme", "smart-log", "--output-format=json", f"/dev/{name}"], timeout=2.0)
         log = json.loads(text)
@@ -76,9 +80,17 @@ def _smart(host: Host, name: str, used_pct: int) -> Iterator[Finding]:
         yield WORN(name, limit_pct=used_pct, **figures)
     else:
         yield ok(name, f"{used} % of its life used", media_errors=media, **figures)
-    grown = host.kept(f"nvme_wear {name}", Growth).within(host.clock(), media, DAY)
+    # By serial number too: another disk in this slot brings its own past.
+    grown = watched.of(f"{name} {_serial(host, path)}").over(host.clock(), media, DAY).count
     if grown > 0:
         yield MEDIA(name, errors=grown, hours=DAY / 3600, total=media)
+
+
+def _serial(host: Host, path: Path) -> str:
+    try:
+        return host.read(path / "serial").strip()
+    except OSError:
+        return ""
 
 
 def _either(log: dict[str, object]) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from checks.declare import Skip, check, code, ok
-from checks.fs.growth import Growth
+from checks.growth import Counters, counters
 from checks.host import Host, NotRecorded
 from checks.wire import Finding
 
@@ -46,8 +46,10 @@ def smart(host: Host, *, ignore: tuple[str, ...] = ()) -> Iterator[Finding]:
     turn = host.kept("smart turn", lambda: [0])
     first = turn[0] % len(found)
     turn[0] = first + AT_ONCE
+    watched = counters(host, "smart")
     for name in (found[first:] + found[:first])[:AT_ONCE]:
-        yield from _ask(host, name)
+        yield from _ask(host, name, watched)
+    host.keep("counters", watched.plain())
 
 
 def _real(host: Host, name: str) -> bool:
@@ -61,7 +63,7 @@ def _real(host: Host, name: str) -> bool:
     return removable.strip() != "1" and "/usb" not in str(path.resolve()) and not virtual
 
 
-def _ask(host: Host, name: str) -> Iterator[Finding]:
+def _ask(host: Host, name: str, watched: Counters) -> Iterator[Finding]:
     try:
         answer = json.loads(host.run(["smartctl", "-j", "-n", "standby", "-H", "-A", f"/dev/{name}"], timeout=3.0))
         if not isinstance(answer, dict):
@@ -75,14 +77,24 @@ def _ask(host: Host, name: str) -> Iterator[Finding]:
         return
     if passed is False:
         yield FAILING(name)
-    grown = False
+    grown, which = False, _identity(host, name)
     for what, total in figures.items():
-        errors = host.kept(f"smart {name} {what}", Growth).within(host.clock(), total, DAY)
+        counter = watched.of(f"{name} {which} {what}")
+        # What waits to be replaced becomes less when it was: that is no counter that somebody cleared.
+        errors = counter.over(host.clock(), max(total, counter.last), DAY).count
         if errors > 0:
             grown = True
             yield SECTORS(name, what=what, errors=errors, hours=DAY / 3600, total=total)
     if passed and not grown:
         yield ok(name, "disk says that it is well")
+
+
+def _identity(host: Host, name: str) -> str:
+    """Another disk under this name brings its own past."""
+    try:
+        return host.read(f"/sys/block/{name}/device/wwid").strip()[:64]
+    except OSError:
+        return ""
 
 
 def _figures(answer: Mapping[str, Any]) -> dict[str, int]:

@@ -93,3 +93,18 @@ def test_many_disks_take_turns(plant: Plant) -> None:
     host = plant(tree)
     first, second = ({f.target for f in run_check(load()["smart"], host).findings} for _ in range(2))
     assert len(first) == 16 and first | second == set(names)
+
+
+def test_sectors_that_no_longer_wait_are_none_that_were_lost(plant: Plant) -> None:
+    host = plant(disk() | {f"{ASKED}sda": json.dumps(sata(waiting=9))})
+    for waiting in (9, 2, 9):
+        host.path(f"{ASKED}sda").write_text(json.dumps(sata(waiting=waiting)))
+        assert [f.code for f in asked(host)] == ["ok"], waiting
+
+
+def test_another_disk_under_the_same_name_brings_its_own_past(plant: Plant) -> None:
+    host = plant(disk() | {f"{ASKED}sda": json.dumps(sata()), "/sys/block/sda/device/wwid": "naa.1\n"})
+    assert [f.code for f in asked(host)] == ["ok"]
+    host.path("/sys/block/sda/device/wwid").write_text("naa.2\n")
+    host.path(f"{ASKED}sda").write_text(json.dumps(sata(replaced=40)))
+    assert [f.code for f in asked(host)] == ["ok"]
