@@ -124,6 +124,13 @@ class Host:
         """Text of a node's file, at most READ_LIMIT bytes, undecodable bytes replaced."""
         return self.read_bytes(path, READ_LIMIT).decode("utf-8", "replace")
 
+    def count(self, path: str | Path) -> int:
+        """What the kernel counts in a file; ValueError for anything that is no number of 64 bits."""
+        text = self.read_bytes(path, 64).strip()
+        if not text.isdigit() or (found := int(text)) >= 1 << 64:
+            raise ValueError(f"no count in {path}: {text[:32]!r}")
+        return found
+
     def read_bytes(self, path: str | Path, limit: int = 256) -> bytes:
         """The first ``limit`` bytes of a node's file."""
         real = self._real(path)

@@ -51,25 +51,28 @@ def _proven(root: str, real: str) -> bool:
     return stays
 
 
-def _stays(root: str, real: str) -> bool:
-    found, home = os.path.realpath(real), _home(root)
-    return found == home or found.startswith(home + "/")
-
-
-@lru_cache(maxsize=64)
-def _home(root: str) -> str:
-    """The root itself without links on the way to it."""
-    return os.path.realpath(root)
-
-
 def _resolved(root: str, real: str) -> str:
     """Every link followed by hand; an absolute one begins at ``root`` and .. ends there."""
+    return _followed(root, real)[0]
+
+
+def _stays(root: str, real: str) -> bool:
+    """Whether the kernel would follow the links of ``real`` without leaving the tree."""
+    return _followed(root, real)[1]
+
+
+def _followed(root: str, real: str) -> tuple[str, bool]:
+    """Where ``real`` leads, and whether no link on the way is absolute or climbs over ``root``.
+
+    Nothing outside is asked; OSError (ELOOP) when links go round.
+    """
     left = real[len(root) :].split("/")[::-1]
     at: list[str] = []
-    links = 0
+    links, plain = 0, True
     while left:
         part = left.pop()
         if part == "..":
+            plain = plain and bool(at)
             del at[-1:]
         elif part not in ("", "."):
             try:
@@ -81,9 +84,12 @@ def _resolved(root: str, real: str) -> str:
             if links > _LINKS_LIMIT:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), real)
             if target.startswith("/"):
+                # A link to the tree's own place on this machine means the same as one to its root.
+                plain, own = plain and target.startswith(root + "/"), target.startswith(root + "/")
+                target = target[len(root) :] if own else target
                 at.clear()
             left += target.split("/")[::-1]
-    return "/".join([root, *at])
+    return "/".join([root, *at]), plain
 
 
 def matching(root: str, pattern: str, *, kept: bool) -> Iterator[str]:

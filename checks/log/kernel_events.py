@@ -190,13 +190,16 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
     yield from _judge(state, rules, host.clock())
 
 
+_TAINTS = 1 << 32  # the kernel has some twenty flags; a larger number is none of its own
+
+
 def _taint(host: Host) -> Iterator[Finding]:
     """The kernel's own memory of an error of its own, which no line can forge and no restart of ours loses."""
     try:
-        taint = int(host.read("/proc/sys/kernel/tainted"))
+        taint = host.count("/proc/sys/kernel/tainted")
     except (OSError, ValueError):
         return
-    if taint & _DIED:
+    if taint & _DIED and taint < _TAINTS:
         yield DIED("node", taint=taint)
 
 

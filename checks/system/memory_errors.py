@@ -46,7 +46,7 @@ def memory_errors(host: Host, *, corrected_per_hour: int = 100) -> Iterator[Find
     for path in controllers:
         target = path.name.upper()
         try:
-            lost, corrected = (int(host.read(path / name)) for name in ("ue_count", "ce_count"))
+            lost, corrected = (host.count(path / name) for name in ("ue_count", "ce_count"))
         except (OSError, ValueError) as error:
             silent = error
             continue

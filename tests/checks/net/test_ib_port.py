@@ -245,6 +245,7 @@ def test_adapters_on_the_bus_without_a_single_port_are_a_fault(plant: Plant) -> 
         f"{pci}/device": "0x1021\n",
         f"{pci}/class": "0x020700\n",
         f"{pci}/driver": "-> ../drivers/mlx5_core",
+        "/sys/class/net/lo/type": "772\n",
     }
     assert brief(list(ib_port(plant(tree), count=8))) == [
         ("node", "ib_port_count_low"),
