@@ -190,16 +190,13 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
     yield from _judge(state, rules, host.clock())
 
 
-_TAINTS = 1 << 32  # the kernel has some twenty flags; a larger number is none of its own
-
-
 def _taint(host: Host) -> Iterator[Finding]:
     """The kernel's own memory of an error of its own, which no line can forge and no restart of ours loses."""
     try:
         taint = host.count("/proc/sys/kernel/tainted")
     except (OSError, ValueError):
         return
-    if taint & _DIED and taint < _TAINTS:
+    if taint & _DIED and taint < 1 << 32:  # the kernel has some twenty flags
         yield DIED("node", taint=taint)
 
 

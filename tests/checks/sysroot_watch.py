@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from checks import Host
+from checks import host as host_module
 from checks.catalog import load
 from checks.profile import profiles, typed_options
 from checks.runner import run_check
 
+Settings = dict[str, dict[str, object]]
 ACTS = {
     "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "os.kill", "ctypes.dlopen",
     "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "os.remove", "os.rename", "os.mkdir",
@@ -25,8 +28,8 @@ OWN = tuple({str(Path(p).resolve()) for p in (sys.prefix, sys.base_prefix, Path(
 POLICY = "/etc/nodevet/"
 
 
-def main(root: Path, choices: dict[str, dict[str, object]], chosen: str) -> None:
-    """Ask all, under the ``chosen`` profile or under every one; print touches outside and every fail as JSON."""
+def main(root: Path, choices: Settings, chosen: str, hidden: list[str]) -> None:
+    """Ask all, under the ``chosen`` profile or under every one, of the tree without each part that is to be hidden."""
     root = root.resolve()
     home = str(root)
     touched: dict[str, str] = {}
@@ -47,25 +50,36 @@ def main(root: Path, choices: dict[str, dict[str, object]], chosen: str) -> None
     for name in WRAPPED:
         setattr(os, name, _watched(name, getattr(os, name), outside))
     sys.addaudithook(heard)
-    fails, seen = [], 0
-    for profile in profiles().values():
-        if chosen not in ("", profile.name):
-            continue
-        host = Host(root=root)
-        for name, declared in load().items():
-            settings = {**choices.get(name, {}), **profile.checks.get(name, {})}
-            options = typed_options(name, settings, where=profile.name)
-            asking[0] = name
-            for finding in run_check(declared, host, options).findings:
-                seen += 1
-                if finding.status in ("fail", "warn"):
-                    fails.append([profile.name, name, finding.status, finding.code, finding.blame, finding.message])
-            asking[0] = ""
+    parts = {}
+    for part in hidden or [""]:
+        aside = root.parent / "aside"
+        if part:
+            (root / part).rename(aside)
+        parts[part] = [*_ask_all(root, choices, chosen, asking)]
+        if part:
+            aside.rename(root / part)
     asking[0] = "control"
     with open("/proc/self/comm") as file:
         file.read()
     asking[0] = ""
-    sys.stdout.write(json.dumps({"touched": sorted(touched), "fails": fails, "seen": seen}))
+    sys.stdout.write(json.dumps({"touched": sorted(touched), "fails": parts}))
+
+
+def _ask_all(root: Path, choices: Settings, chosen: str, asking: list[str]) -> Iterator[list[str]]:
+    """What is not well of one tree: profile, check, status, code, blame, message."""
+    for profile in profiles().values():
+        if chosen not in ("", profile.name):
+            continue
+        host = Host(root=root)
+        host_module._KEPT.clear()
+        for name, declared in load().items():
+            settings = {**choices.get(name, {}), **profile.checks.get(name, {})}
+            options = typed_options(name, settings, where=profile.name)
+            asking[0] = name
+            for found in run_check(declared, host, options).findings:
+                if found.status in ("fail", "warn"):
+                    yield [profile.name, name, found.status, found.code, str(found.blame), found.message]
+            asking[0] = ""
 
 
 def _watched(name: str, real: Any, outside: Any) -> Any:
@@ -78,4 +92,4 @@ def _watched(name: str, real: Any, outside: Any) -> Any:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4]))
