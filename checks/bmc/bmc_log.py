@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from checks.bmc.bmc_sensors import UNASKED
+from checks.bmc.ipmi import Entry, ask, entries
 from checks.declare import check, code, ok
 from checks.host import Host
-from checks.system.bmc import Entry, ask, entries
-from checks.system.bmc_sensors import UNASKED
 from checks.wire import Finding
 
 LOGGED = code(

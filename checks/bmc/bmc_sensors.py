@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from checks.bmc.ipmi import Sensor, ask, sensors
 from checks.declare import Skip, check, code, ok
 from checks.host import Host
-from checks.system.bmc import Sensor, ask, sensors
 from checks.wire import Finding
 
 CONFIRM = "Confirm: `ipmitool sdr elist`, `ipmitool sel elist`. "

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import Finding, Host
+from checks.bmc.ipmi import entries, sensors
 from checks.catalog import load
 from checks.host import Ended
 from checks.runner import run_check
-from checks.system.bmc import entries, sensors
 from deploy.simcluster.tree import controller
 from tests.fakes import Plant
 

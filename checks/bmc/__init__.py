@@ -1,0 +1,1 @@
+"""The node's own controller: power supplies, fans, temperatures and its event log."""

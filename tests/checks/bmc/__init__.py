@@ -1,0 +1,1 @@
+"""Tests of what the node's own controller is asked."""
