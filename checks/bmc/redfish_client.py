@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
 import os
 import stat
@@ -12,7 +9,6 @@ import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from checks.host import Host
 
@@ -70,6 +66,10 @@ class Redfish:
     """One connection; all questions together take at most ``seconds``. Opening it speaks to nobody yet."""
 
     def __init__(self, service: Service, user: str, password: str, seconds: float) -> None:
+        # Imported by whoever asks: every worker of every node has this module, few have a service to ask.
+        import base64
+        from urllib.parse import urlsplit
+
         parts = urlsplit(service.url)
         if parts.scheme != "https" or not parts.hostname or parts.username or parts.query:
             raise ValueError("url: expected https://host or https://host:port")
@@ -171,6 +171,9 @@ class Redfish:
 
 
 def _same(certificate: bytes | None, expected: str) -> None:
+    import hashlib
+    import hmac
+
     found = hashlib.sha256(certificate or b"").hexdigest()
     if not hmac.compare_digest(found, expected.replace(":", "").strip().lower()):
         raise RedfishError(f"certificate has fingerprint {found}, expected another")
