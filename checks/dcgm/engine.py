@@ -22,7 +22,7 @@ DOWN = code(
 UNITS = ("nvidia-dcgm.service", "dcgm.service")
 
 
-@check(lane="system", interval=300, timeout=5.0, codes=(DOWN, UNASKED))
+@check(lane="system", interval=1800, timeout=5.0, codes=(DOWN, UNASKED))
 def dcgm_engine(host: Host, *, required: bool = False, engine: str = "nv-hostengine") -> Iterator[Finding]:
     """State of the host engine's unit; one that is only stopped is missed where ``required`` says so, one that failed
     always. Nodevet never starts it.

@@ -128,16 +128,6 @@ def _nearest(text: str, where: str) -> str:
     return nearest(parts[1], [*TABLES.get(part, Rule).__struct_fields__, *Pack.__struct_fields__])
 
 
-def unknown_codes(policy: Policy, known: Iterable[str]) -> tuple[str, ...]:
-    """What is wrong with the codes a policy speaks of: each that no check declares, with its file and the nearest."""
-    names = sorted(known)
-    wrong = []
-    for name in sorted(set(policy.codes) - set(names)):
-        file = next((f for key, f in policy.origin.items() if key.startswith(f"codes.{name}.")), "policy")
-        wrong.append(f"{file}: no code {name!r}{nearest(name, names)}")
-    return tuple(wrong)
-
-
 def merge(packs: Iterable[tuple[str, Pack]]) -> Policy:
     """Lay packs over each other in order, later values win, each remembered with its file."""
     version = ""

@@ -12,12 +12,10 @@ from daemon.cli.policy import in_force, policy
 from daemon.cli.settings import settings
 
 if TYPE_CHECKING:
-    from checks.judge.examine import Known
     from checks.judge.policy import Policy
     from daemon.config import Config
 
 SHIPPED, IN_FORCE = "shipped", "in-force"
-GIVEN_BY = {"kernel": "kernel_events", "sxid": "kernel_events", "xid": "kernel_xid", "dcgm": "dcgm_diag"}
 
 
 @policy.command()
@@ -36,50 +34,28 @@ def validate(ctx: click.Context, files: tuple[Path, ...], strict: bool, as_json:
       nodevet policy validate policy.d/*.toml
       nodevet policy validate --strict --json site.toml
     """
-    from checks.judge.examine import examine
-    from checks.judge.policy import load_packs, merge, read_pack
+    from daemon.proving import prove
 
     chosen = files or tuple(sorted(Path(settings(ctx).agent.policy_dir).glob("*.toml")))
-    known, below, told = declared(), list(load_packs(None)), []
     for path in chosen:
         try:
-            text = path.read_text(encoding="utf-8")
+            path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise Refused(f"{path}: {why(error)}") from error
-        problems = examine(text, known, merge(below))
-        bad = any(p.level == "error" for p in problems)
-        if not bad:
-            below.append((str(path), read_pack(text, str(path))))
-        version = below[-1][1].version if not bad else ""
-        told.append({"file": str(path), "version": version, "problems": problems})
-        if not as_json:
-            for p in problems:
-                click.echo(f"{path}:{p.line}: {p.level}: {p.text}", err=p.level == "error")
-            if not bad:
-                click.echo(f"{path}: ok, version {version}")
+    told = prove(chosen)
+    for one in () if as_json else told:
+        for p in one.problems:
+            click.echo(f"{one.file}:{p.line}: {p.level}: {p.text}", err=p.level == "error")
+        if one.usable:
+            click.echo(f"{one.file}: ok, version {one.version}")
     if as_json:
         print_json({"files": told})
     elif not chosen:
         click.echo("no site policy: the shipped one is in force")
-    levels = {p.level for one in told for p in one["problems"]}  # type: ignore[attr-defined]
-    if "error" in levels or (strict and levels):
-        raise Refused("policy cannot be used as it is" if "error" in levels else "policy has warnings")
-
-
-def declared() -> Known:
-    """What the checks of this installation declare."""
-    import daemon.agent.codes
-    import daemon.lanes.codes  # noqa: F401 - both declare codes of our own trouble
-    from checks import CODES
-    from checks.catalog import load
-    from checks.judge.examine import Known
-
-    checks = load()
-    return Known(
-        codes={name: (code.status, code.blame) for name, code in CODES.items()},
-        tables={table: frozenset(c.name for c in checks[name].codes) for table, name in GIVEN_BY.items()},
-        checks=frozenset(checks),
-    )
+    if not all(one.usable for one in told):
+        raise Refused("policy cannot be used as it is")
+    if strict and any(one.problems for one in told):
+        raise Refused("policy has warnings")
 
 
 @policy.command()
@@ -101,6 +77,7 @@ def diff(ctx: click.Context, a: str, b: str, exit_code: bool, as_json: bool) -> 
       nodevet policy diff old.toml new.toml --json --exit-code
     """
     from checks.judge.differ import differences
+    from daemon.proving import declared
 
     one, other = (_named(settings(ctx), name) for name in (a, b))
     found = list(differences(one, other, declared().codes))

@@ -21,6 +21,7 @@ from daemon.doctor import agent, hooks, slurm_side
 from daemon.doctor.central import central_rules
 from daemon.doctor.spool import spool_rules
 from daemon.plan import plan
+from daemon.proving import prove
 from slurm.commands import Commands
 from slurm.doctor import Advice, job_rules, limit_rules, program_rules, worst
 from slurm.doctor.rights import slurm_silent
@@ -28,6 +29,8 @@ from slurm.errors import SlurmError
 from slurm.run import Run, run_command
 
 SPOOL = "/run/nodevet-jobs"  # compiled into the hook
+PROBLEMS = 5
+"""Of one policy file; `nodevet policy validate` tells all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,18 @@ def local_files(config: Config) -> Iterator[Advice]:
         yield Advice("problem", "configuration", clean(error, 400), why, "nodevet config check")
     else:
         yield Advice("ok", "configuration", f"{config.path or 'no file, defaults'}")
+        yield from policy_files(Path(config.agent.policy_dir))
     if config.agent.node:
         yield from hooks.mark_rules(hooks.marks(Path(config.agent.marks)))
+
+
+def policy_files(directory: Path) -> Iterator[Advice]:
+    """What a site's policy says that nobody knows, or that can never act."""
+    why = "what is written there does not happen"
+    for one in prove(sorted(directory.glob("*.toml"))):
+        for problem in one.problems[:PROBLEMS]:
+            yield Advice("warning", "policy", clean(f"{one.file}:{problem.line}: {problem.text}", 400), why,
+                         "nodevet policy validate")  # fmt: skip
 
 
 def the_agent(config: Config) -> Iterator[Advice]:

@@ -6,7 +6,7 @@ import pytest
 
 from checks.judge.differ import differences, outcomes
 from checks.judge.policy import TABLES, Policy, merge, read_pack, shipped
-from daemon.cli.policy_files import declared
+from daemon.proving import declared
 
 CODES = declared().codes
 

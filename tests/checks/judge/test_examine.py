@@ -12,7 +12,7 @@ from checks.judge import policy as policy_module
 from checks.judge.examine import Known, examine
 from checks.judge.lines import lines_of
 from checks.judge.policy import TABLES, PolicyError, read_pack, shipped
-from daemon.cli.policy_files import declared
+from daemon.proving import declared
 
 PACKS = sorted(Path(policy_module.__file__).with_name("packs").glob("*.toml"))
 

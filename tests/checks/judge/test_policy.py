@@ -8,7 +8,7 @@ import pytest
 
 from checks import CODES
 from checks.catalog import load
-from checks.judge.policy import PolicyError, XidRule, load_policy, merge, read_pack, shipped, unknown_codes
+from checks.judge.policy import PolicyError, XidRule, load_policy, merge, read_pack, shipped
 from checks.judge.rules import expression
 
 BASE = 'version = "1"\n[defaults."fail.node"]\nprolog = "refuse"\nconfirm = 1\n[codes.gpu_lost]\nlease = true\n'
@@ -89,17 +89,6 @@ def test_an_expression_is_compiled_once() -> None:
 
 def test_a_missing_site_folder_leaves_the_shipped_policy(tmp_path: Path) -> None:
     assert load_policy(tmp_path / "none") == shipped()
-
-
-def test_the_shipped_packs_speak_of_codes_that_exist() -> None:
-    load()
-    assert unknown_codes(shipped(), CODES) == ()
-
-
-def test_a_code_that_no_check_gives_is_named_with_the_nearest() -> None:
-    load()
-    policy = merge([("site.toml", read_pack('version = "1"\n[codes.gpu_lots]\nlease = true\n', "site.toml"))])
-    assert unknown_codes(policy, CODES) == ("site.toml: no code 'gpu_lots'; did you mean 'gpu_lost'?",)
 
 
 def test_leases_are_for_faults_of_the_node_alone() -> None:

@@ -154,6 +154,14 @@ def test_without_scontrol_the_rest_is_still_looked_at(tmp_path: Path) -> None:
     assert "not in /usr/bin" in said["scontrol"].what and "configuration" in said
 
 
+def test_a_policy_value_that_never_acts_is_named_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "policy.d").mkdir()
+    (tmp_path / "policy.d/site.toml").write_text('version = "1"\n[codes.gpu_lots]\nprolog = "drain"\n')
+    config = parse_config(f'[agent]\npolicy_dir = "{tmp_path}/policy.d"\n', None, {})
+    said = [a.what for a in examining.local_files(config) if a.about == "policy"]
+    assert said == [f"{tmp_path}/policy.d/site.toml:2: no check gives the code 'gpu_lots'; did you mean 'gpu_lost'?"]
+
+
 def test_a_broken_look_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: object) -> Iterator[object]:
         raise ZeroDivisionError("here")
