@@ -60,11 +60,15 @@ def _settings(host: Host) -> Settings:
 
 
 def _links(host: Host) -> dict[str, object]:
-    """The number that the reference tables give for this model: what is up now is no expectation."""
+    """Number and speed that the reference tables give for this model: what is up now is no expectation."""
     ids = {f"{f.vendor}:{f.device}" for f in functions(host) if f.vendor == NVIDIA}
-    links = {a.links for a in tables().accelerator.values() if ids & set(a.pci) and a.links}
+    known = (a for a in tables().accelerator.values() if ids & set(a.pci) and a.links)
+    links = {(a.links, a.link_gb_s / a.links) for a in known}
     boards = any(f.vendor == NVIDIA and f.kind == 0x0680 for f in functions(host))
-    return {"links": links.pop()} if boards and len(links) == 1 else {}
+    if not boards or len(links) != 1:
+        return {}
+    count, each = links.pop()
+    return {"links": count, "min_gbytes": int(each)}
 
 
 def _width(host: Host, gpus: list[str]) -> dict[str, object]:
