@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,6 +33,10 @@ VERSION = code(
 )
 
 
+_VERSION = 64
+"""Bytes that NVML asks for (NVML_GSP_FIRMWARE_VERSION_BUF_SIZE)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gsp:
     """Whether the firmware runs, and its version where it does."""
@@ -41,14 +46,17 @@ class Gsp:
 
 
 def gsp_firmware(device: Device) -> Gsp:
-    told = device.call("nvmlDeviceGetGspFirmwareMode")
-    if not int(told[0]):
+    """Asked with places for the answers, which pynvml of any age takes."""
+    on, usual = ctypes.c_uint(), ctypes.c_uint()
+    device.call("nvmlDeviceGetGspFirmwareMode", ctypes.byref(on), ctypes.byref(usual))
+    if not on.value:
         return Gsp(on=False)
+    version = ctypes.create_string_buffer(_VERSION)
     try:
-        version = device.call("nvmlDeviceGetGspFirmwareVersion")
+        device.call("nvmlDeviceGetGspFirmwareVersion", version)
     except NvmlError:
         return Gsp(on=True)
-    return Gsp(True, version.decode("utf-8", "replace") if isinstance(version, bytes) else str(version))
+    return Gsp(True, version.value.decode("utf-8", "replace"))
 
 
 @check(lane="nvml", interval=3600, timeout=5.0, codes=(MODE, VERSION, *UNTOLD))
