@@ -64,10 +64,13 @@ def disk_state(host: Host, *, errors_per_hour: int = 50, paths: int = 0) -> Iter
     if not found:
         raise Skip("no SATA, SAS or mapped disk")
     judged, watched = 0, counters(host, "disk_state")
+    mapped = [p for p in found if _MAPPED.fullmatch(p.name)]
+    # One path of several to an array is no disk of the node: what is lost with it the array's own line tells.
+    ways = {s.name for p in mapped if _array(host, p) for s in _slaves(host, p)}
+    for path in mapped:
+        yield from _mapped(host, path, paths)
     for path in found:
-        if _MAPPED.fullmatch(path.name):
-            yield from _mapped(host, path, paths)
-        elif _fixed(host, path):
+        if path not in mapped and path.name not in ways and _fixed(host, path):
             judged += 1
             yield from _disk(host, path, watched, errors_per_hour)
     host.keep("counters", watched.plain())
@@ -101,12 +104,20 @@ def _mapped(host: Host, path: Path, wanted: int) -> Iterator[Finding]:
             yield SUSPENDED(path.name, name=name, seconds=waited)
     else:
         since.pop(path.name, None)
-    if not _text(host, path / "dm/uuid").startswith("mpath-"):
+    if not _array(host, path):
         return
-    slaves = host.glob(f"/sys/block/{path.name}/slaves/*")
+    slaves = _slaves(host, path)
     working = sum(1 for s in slaves if _text(host, s / "device/state") in ("", *_GOOD))
     if working < max(len(slaves), wanted):
         yield PATHS(path.name, present=working, paths=max(len(slaves), wanted), name=name)
+
+
+def _array(host: Host, path: Path) -> bool:
+    return _text(host, path / "dm/uuid").startswith("mpath-")
+
+
+def _slaves(host: Host, path: Path) -> list[Path]:
+    return host.glob(f"/sys/block/{path.name}/slaves/*")
 
 
 def _text(host: Host, path: Path) -> str:

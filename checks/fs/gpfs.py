@@ -66,7 +66,7 @@ def _is_mmfsd(host: Host, pid: int) -> bool:
         return False
 
 
-@check(lane="gpfs", cost="active", interval=3600, timeout=5.0, codes=(DOWN, UNASKED))
+@check(lane="gpfs", cost="active", interval=3600, timeout=5.0, codes=(DOWN, UNASKED), only_with=("enabled",))
 def gpfs_health(host: Host, *, enabled: bool = False) -> Iterator[Finding]:
     """What ``mmhealth node show -Y`` says of each component; asked only where the site has ``enabled`` it.
 

@@ -60,7 +60,7 @@ class _State:
     looked: float = 0.0
 
 
-@check(lane="storage", scope="shared", interval=120, timeout=3.0, codes=(BUG, UNHEALTHY, DISCONNECTED, EVICTED))
+@check(lane="storage", scope="shared", interval=300, timeout=3.0, codes=(BUG, UNHEALTHY, DISCONNECTED, EVICTED))
 def lustre(host: Host) -> Iterator[Finding]:
     """What the client's own tables say (2.5 to 2.16); no server is asked, one an administrator took out does not count.
 

@@ -43,6 +43,7 @@ _REPAIR = re.compile(r"\b(recovery|resync|reshape|check)\s*=\s*([\d.]{1,6})%")
 def raid(host: Host, *, arrays: tuple[str, ...] = ()) -> Iterator[Finding]:
     """The kernel's own table of arrays; a check or a resync of a whole one is no fault, ``arrays`` must be there.
 
+    A container of firmware's arrays (Intel VROC, DDF) is always shown as inactive, and is none.
     Confirm by hand: ``cat /proc/mdstat``.
     """
     try:
@@ -65,6 +66,8 @@ def _judge(match: re.Match[str], below: str) -> Finding:
     name, active, level, members = match.groups()
     failed = members.count("(F)")
     counts = _COUNTS.search(below)
+    if active == "inactive" and "super external:" in below and members.count("(S)") == members.count("["):
+        return ok(name, "container of arrays that firmware knows", disks=members.count("["))
     if active == "inactive" or (level in ("raid0", "linear") and failed):
         return BROKEN(name, state=active, failed=failed, level=level or "unknown")
     if counts and int(counts[2]) < int(counts[1]):

@@ -86,6 +86,12 @@ def test_judges_the_paths_to_an_array(plant: Plant, tree: Tree, paths: int, expe
     assert {f.blame for f in result} <= {"fabric"}
 
 
+def test_a_lost_path_to_an_array_is_told_once_and_not_as_a_disk(plant: Plant) -> None:
+    """Rule 1: a switch of the storage network is no fault of this node's disks."""
+    host = plant(mapped("mpath-36", ("running", "offline")) | sd("sdb") | sd("sdc", state="offline"))
+    assert told(host, "disk_state") == [("dm-3", "disk_paths_lost")]
+
+
 def test_a_volume_that_stays_suspended_is_told(plant: Plant) -> None:
     """A snapshot being made is over in a moment."""
     host, clock = plant(mapped("LVM-abc", suspended=1)), [1000.0]
@@ -194,6 +200,18 @@ def test_work_on_a_whole_array_is_no_fault(plant: Plant, doing: str) -> None:
         f"      [=>...]  {doing} =  9.0% (1/9) finish=9.9min speed=1K/sec\n"
     )
     assert told(plant({"/proc/mdstat": text}), "raid") == []
+
+
+VROC = "md127 : inactive nvme1n1[1](S) nvme0n1[0](S)\n      10402 blocks super external:imsm\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(VROC, []), (VROC.replace("external:imsm", "1.2"), [("md127", "raid_broken")])]
+)
+def test_a_container_of_firmwares_arrays_is_never_active(
+    plant: Plant, text: str, expected: list[tuple[str, str]]
+) -> None:
+    assert told(plant({"/proc/mdstat": f"Personalities : [raid1]\n{text}"}), "raid") == expected
 
 
 SWAPS = "Filename\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from checks.fs.mount import mount
 from checks.fs.mounts import Mount, holding, mounts, same_root
 from checks.judge.context import Context
 from checks.judge.decide import decide
+from checks.judge.guard import Fleet, GuardLimits, NodeView, authorize
 from checks.judge.policy import shipped
 from checks.runner import run_check
 from tests.fakes import Plant
@@ -74,6 +76,18 @@ def test_a_stale_mount_of_one_node_drains_it_and_never_from_one_look() -> None:
         for seen in (1, 2, 3)
     ]
     assert wanted == ["admit", "admit", "drain"]
+
+
+def test_a_stale_mount_of_many_nodes_is_the_servers() -> None:
+    """E16, E126: an export that was made anew is stale everywhere, and the guard lets no node go for it."""
+    now = datetime(2026, 12, 1, tzinfo=timezone.utc)
+    nodes = {f"n{i}": NodeView(in_service=True) for i in range(40)}
+    alone, all_of_them = {"n1": now}, dict.fromkeys(nodes, now)
+    rulings = [
+        authorize("n1", "mount_stale", Fleet(now=now, nodes=nodes, failing={"mount_stale": failing}), GuardLimits())
+        for failing in (alone, all_of_them)
+    ]
+    assert [r.kind for r in rulings] == ["allowed", "correlated"]
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.ETIMEDOUT])
