@@ -25,6 +25,8 @@ DEAD = code(
     "grep nvme`. Do: power-cycle the node, replace the disk.",
 )
 CLASS = "/sys/class/nvme"
+# The kernel's words (nvme_sysfs_show_state); any other was not read rightly.
+_STATES = frozenset({"new", "live", "resetting", "connecting", "deleting", "deleting (no IO)", "dead"})
 
 
 @check(lane="system", interval=120, timeout=2.0, codes=(COUNT, DEAD))
@@ -38,9 +40,19 @@ def nvme(host: Host, *, count: int = 0) -> Iterator[Finding]:
         yield COUNT("node", count=len(found), expected=count)
     elif not found:
         raise Skip("no NVMe disk")
+    silent: Exception | None = None
     for path in found:
-        if (state := host.read(path / "state").strip()) != "live":
+        try:
+            state = host.read(path / "state").strip()
+        except OSError as error:
+            silent = error
+            continue
+        if state not in _STATES:
+            silent = ValueError(f"state {state[:32]!r} of {path.name} is none of the kernel's")
+        elif state != "live":
             yield DEAD(path.name, state=state)
+    if silent is not None:
+        raise silent
 
 
 def disks(host: Host) -> list[Path]:

@@ -112,18 +112,22 @@ def without_verbs(host: Host) -> tuple[list[str], list[str]]:
     No program can use them. A missing issm proves nothing: some makers switch subnet management off (E74).
     """
     having: dict[str, str] = {}
-    for entry in host.glob("/sys/class/infiniband_verbs/uverbs*/ibdev"):
+    every, blind = {a.name for a in host.glob("/sys/class/infiniband/*")}, False
+    for entry in host.glob("/sys/class/infiniband_verbs/uverbs*"):
         try:
-            having[host.read(entry).strip()] = entry.parent.name
+            name = host.read(entry / "ibdev").strip()
         except OSError:
-            continue
+            name = ""
+        # One that does not say whose it is may be anybody's: then nobody is proven to lack it.
+        blind = blind or name not in every
+        having[name] = entry.name
     try:
         nodes = {n for n in os.listdir(host.path("/dev/infiniband")) if n.startswith("uverbs")}
     except OSError:
         nodes = set()
     names = [a.name for a in adapters(host)] if having else []
     lost = [n for n in names if nodes and n in having and having[n] not in nodes]
-    return [n for n in names if n not in having], lost
+    return [n for n in names if n not in having and not blind], lost
 
 
 def off_the_bus(host: Host, adapter: Adapter) -> bool:
