@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
-from checks.declare import Code, check, code
+from checks.declare import Code, check, code, ok
 from checks.gpu.ask import GPU_UNANSWERED, UNTOLD, answering, ask, opened
 from checks.gpu.fabric_health import health
 from checks.gpu.values import Fabric
@@ -56,6 +56,16 @@ SPLIT = code(
     "in one partition.",
 )
 
+OTHER = code(
+    "gpu_fabric_other_cluster",
+    "warn",
+    "config",
+    "cluster {cluster}, expected {expected}",
+    explain="The node has been put into another NVLink domain than the site says: jobs placed by domain cannot "
+    "share memory. Confirm: `nvidia-smi -q | grep ClusterUUID` on this node and its neighbours. Do: correct the domain "
+    "in the rack's manager, or what is expected.",
+)
+
 GRACE = 300.0
 """Seconds after boot in which the fabric may still be starting."""
 
@@ -77,13 +87,15 @@ _RACK = ("GB200", "GB300")
         MISCONFIGURED,
         ALONE,
         SPLIT,
+        OTHER,
         *UNTOLD,
     ),
 )
-def gpu_fabric(host: Host, *, clique: bool = False) -> Iterator[Finding]:
+def gpu_fabric(host: Host, *, clique: bool = False, cluster: str = "") -> Iterator[Finding]:
     """State *and* status of each GPU's fabric registration; ``clique`` where the profile is an NVL72 rack.
 
-    The health mask is read field by field; the GPUs of one node belong to one cluster and clique. A GPU that answers
+    The health mask is read field by field; the GPUs of one node belong to one cluster and clique, and to the
+    ``cluster`` (its UUID) that the site gives as that of the node's NVL72 domain. A GPU that answers
     "not supported" has no fabric and is left alone. Confirm by hand: ``nvidia-smi -q | grep -A12 Fabric``.
     """
     nvml = opened(host)
@@ -103,7 +115,18 @@ def gpu_fabric(host: Host, *, clique: bool = False) -> Iterator[Finding]:
     clustered = {target: f for target, f in joined.items() if f.cluster.strip("0")}
     yield from _split(joined, "cluster", {t: f.cluster for t, f in clustered.items()})
     yield from _split(joined, "clique", {t: str(f.clique) for t, f in clustered.items() if f.clique})
+    if clustered:
+        yield from _domain({f.cluster for f in clustered.values()}, cluster, clustered)
     yield from trouble
+
+
+def _domain(found: Set[str], expected: str, clustered: Mapping[str, Fabric]) -> Iterator[Finding]:
+    """The domain, worth comparing with the neighbours', and whether it is the one that the site expects."""
+    wanted = expected.replace("-", "").lower()
+    for other in sorted(found - {wanted}) if wanted else ():
+        yield OTHER("node", cluster=other, expected=wanted)
+    cliques = ",".join(sorted({str(f.clique) for f in clustered.values()}))
+    yield ok("node", f"{len(clustered)} GPUs in an NVLink domain", cluster=",".join(sorted(found)), clique=cliques)
 
 
 def _lacking(fabric: Fabric, clique: bool, name: str) -> str:

@@ -132,7 +132,7 @@ def test_judges_state_and_status_of_the_fabric(
         nvml[index].fabric = GOOD
     nvml[3].fabric = fabric
     host = plant(pci_tree() | {"/proc/uptime": "5000.0 1.0"}, nvml=nvml)
-    assert [f.code for f in gpu_fabric(host, clique=clique)] == expected
+    assert [f.code for f in gpu_fabric(host, clique=clique) if f.status != "ok"] == expected
 
 
 def test_a_fabric_may_still_start_after_boot(plant: Plant) -> None:

@@ -32,6 +32,10 @@ LINES: dict[str, tuple[str, str]] = {
     "pcie_corrected": (f"pcieport 0000:3a:00.0: AER: Correctable error message received from {BDF}", BDF),
     "pcie_link_down": ("pcieport 0000:3a:00.0: pciehp: Slot(12): Link Down", "0000:3a:00.0"),
     "gpu_init_failed": (f"NVRM: GPU {BDF}: RmInitAdapter failed! (0x62:0xffff:2360)", BDF),
+    "gpu_asks_reset": (
+        "NVRM: nvCheckOkFailedNoLog: Check failed: GPU requires reset [NV_ERR_RESET_REQUIRED] (0x00000075) returned",
+        "node",
+    ),
     "nvme_gone": ("nvme nvme3: Removing after probe failure status: -19", "nvme3"),
     "nvme_reset": ("nvme nvme3: I/O 12 QID 4 timeout, aborting", "nvme3"),
     "disk_io": ("blk_update_request: I/O error, dev nvme0n1, sector 1052672 op 0x0:(READ) flags 0x0", "nvme0n1"),
