@@ -151,7 +151,7 @@ def _action(rest: str) -> int | None:
         return None
     said = _WORDS.get(found.group("words").strip().lower())
     if not found.group("action"):
-        return UNKNOWN_ACTION if said is None else said
+        return said
     number = int(found.group("action"), 16)
     return UNKNOWN_ACTION if number == 0 and said else number
 

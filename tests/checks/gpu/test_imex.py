@@ -74,6 +74,13 @@ def test_the_nodes_file_names_this_node(plant: Plant, text: str, expected: list[
     assert all((f.code, f.status, f.blame) == ("imex_nodes_missing", "warn", "config") for f in found)
 
 
+def test_addresses_that_cannot_be_read_prove_nothing(plant: Plant) -> None:
+    """Rule 1."""
+    host = tray(plant, nodes="10.9.9.1\n")
+    host.path("/proc/net/fib_trie").unlink()
+    assert codes(host) == []
+
+
 def test_no_nodes_file(plant: Plant) -> None:
     host = tray(plant)
     host.path(NODES).unlink()
