@@ -13,7 +13,9 @@ from checks.host import Host
 from checks.net.adapters import MELLANOX
 from checks.net.ports import Port, ports
 from checks.pci import DEVICES, functions
+from checks.system.dmi import memory_modules
 from checks.system.memory import figures
+from checks.system.numa import numa_nodes
 from checks.system.processors import CPUS, cpu_list
 
 # A part of the memory goes to firmware and kernel, and a little less on the next boot.
@@ -53,9 +55,27 @@ def _settings(host: Host) -> Settings:
         "gpu_nvlink": _links(host),
         "pcie_link": _width(host, [g.bdf for g in gpus]),
         "ib_port": _network(host),
-        "memory": {"min_gib": int(figures(host.read("/proc/meminfo"))["MemTotal"] / 1024**2 * KEPT_BACK)},
+        **_memory(host),
         "processors": _processors(host),
         "nvme": {"count": found} if (found := len(disks(host))) else {},
+    }
+
+
+def _memory(host: Host) -> Settings:
+    """Memory, modules and NUMA nodes; the memory of GPUs that are NUMA nodes is none of a module's."""
+    nodes = numa_nodes(host)
+    homes = [n for n in nodes if n.processors]
+    beside = bool(homes) and any(n.kib for n in nodes if not n.processors)
+    total = sum(n.kib for n in homes) if beside else figures(host.read("/proc/meminfo"))["MemTotal"]
+    try:
+        modules = [m for m in memory_modules(host) if m.mib != 0]
+    except (OSError, ValueError):
+        modules = []
+    memory: dict[str, object] = {"min_gib": int(total / 1024**2 * KEPT_BACK)}
+    return {
+        "memory": {**memory, "beside_processors": True} if beside else memory,
+        "memory_modules": {"count": len(modules)} if modules else {},
+        "numa": {"nodes": len(homes)} if homes else {},
     }
 
 

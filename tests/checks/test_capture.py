@@ -32,6 +32,25 @@ def test_it_asks_what_the_shipped_profile_of_this_board_asks(sim: SimHost) -> No
     assert match_profile(host(sim), {"rack7": made}).name == "rack7"
 
 
+def test_modules_and_numa_nodes_are_expected_as_they_are(sim: SimHost) -> None:
+    made = read_profile(capture(host(sim), "x", "x"), "x.toml")
+    assert made.checks["memory_modules"] == {"count": 32}
+    assert made.checks["numa"] == {"nodes": 2}
+    assert "beside_processors" not in made.checks["memory"]
+
+
+def test_the_memory_of_gpus_is_no_expectation_of_modules(sim: SimHost) -> None:
+    seen, own = host(sim), 1006 * 1024**2
+    for node, (kib, cpus) in enumerate([(own, "0-111"), (own, "112-223"), (186 * 1024**2, ""), (0, "")]):
+        home = seen.path(f"/sys/devices/system/node/node{node}")
+        home.mkdir(exist_ok=True)
+        (home / "meminfo").write_text(f"Node {node} MemTotal:       {kib} kB\n")
+        (home / "cpulist").write_text(f"{cpus}\n")
+    made = read_profile(capture(seen, "x", "x"), "x.toml")
+    assert made.checks["memory"] == {"min_gib": int(2 * 1006 * 0.99), "beside_processors": True}
+    assert made.checks["numa"] == {"nodes": 2}
+
+
 def test_a_lost_gpu_is_no_expectation(sim: SimHost) -> None:
     """Rule 4."""
     sim.inject("gpu_lost", gpu=3)

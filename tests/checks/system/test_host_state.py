@@ -215,6 +215,31 @@ def test_judges_control_groups(plant: Plant, tree: Tree, options: dict[str, obje
     assert codes(found(plant(tree), "cgroups", **options)) == expected
 
 
+# ---- image
+
+IMAGE: Tree = {
+    "/etc/os-release": "NAME=\"Ubuntu\"\nVERSION_ID='22.04'\nID=ubuntu\n#X=1\nIMAGE_VERSION=2026.11.3\nbad\n",
+    "/etc/image-version": "gpu-7.2\nmore\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("tree", "options", "expected"),
+    [
+        (IMAGE, {}, ["not_applicable"]),
+        (IMAGE, {"release": ("ID=ubuntu", "VERSION_ID=22.04", "NAME=Ubuntu", "IMAGE_VERSION=2026.11.*")}, ["ok"]),
+        (IMAGE, {"release": ("VERSION_ID=24.04", "VARIANT=x")}, ["os_image_wrong", "os_image_wrong"]),
+        (IMAGE, {"files": ("/etc/image-version=gpu-7*",)}, ["ok"]),
+        (IMAGE, {"files": ("/etc/image-version=gpu-8*", "/etc/none=1")}, ["os_image_wrong", "os_image_wrong"]),
+        (IMAGE, {"release": ("ubuntu",)}, ["check_error"]),
+        ({"/usr/lib/os-release": "ID=rocky\n"}, {"release": ("ID=rocky",)}, ["ok"]),
+        ({}, {"release": ("ID=rocky",)}, ["check_error"]),
+    ],
+)
+def test_judges_the_image(plant: Plant, tree: Tree, options: dict[str, object], expected: list[str]) -> None:
+    assert codes(found(plant(tree), "os_image", **options)) == expected
+
+
 # ---- processors and services
 
 
