@@ -72,7 +72,10 @@ class JobAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What decide() wanted and, once the guard has spoken, what was allowed."""
+    """What decide() wanted and, once the guard has spoken, what was allowed.
+
+    ``shadow_codes`` failed by rules in shadow, and ``shadow_wanted`` is what these would have wanted; nothing follows.
+    """
 
     verdict: Verdict
     wanted: Action
@@ -84,6 +87,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     policy_version: str = ""
     shadow_codes: tuple[str, ...] = ()
+    shadow_wanted: Action | None = None
 
 
 class Unvetted(msgspec.Struct, frozen=True, kw_only=True):

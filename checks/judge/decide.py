@@ -25,6 +25,8 @@ def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Dec
     shadow = tuple(dict.fromkeys(f.code for f, r in acting if r.shadow))
     heard = [(f, r) for f, r in acting if not context.silenced & {f.check, "*"}]
     wanted = [(f, _action(f, r, context)) for f, r in heard if not r.shadow]
+    tried = [_action(f, r, context) for f, r in heard if r.shadow]
+    would = next(iter(sorted(tried, key=_WEIGHT.__getitem__, reverse=True)), None)
     action: Action = max((a for _, a in wanted), key=_WEIGHT.__getitem__, default=_NOTHING)
     # A part says more than the node as a whole: "gpu_lost 0000:5d:00.0" stands before "gpu_count_low node".
     one_each = {(f.target == "node", f.code, f.target): f for f, a in reversed(wanted) if a == action}
@@ -38,6 +40,7 @@ def decide(findings: Sequence[Finding], policy: Policy, context: Context) -> Dec
         why=context.quiet or _why(action, fresh, context) or _silenced(acting, heard),
         policy_version=policy.version,
         shadow_codes=shadow,
+        shadow_wanted=would,
     )
 
 
