@@ -83,11 +83,11 @@ _JOBS = (
     lane="gpu",
     cost="active",
     interval=1800,
-    timeout=30.0,
+    timeout=90.0,
     codes=(NOT_READY, MISMATCH, FAILED, FEWER, LIBRARY, ENDED),
 )
 def gpu_cuda(
-    host: Host, *, expected: int = 0, patience: float = 20.0, beside_jobs: bool = False, grace: float = 600.0
+    host: Host, *, expected: int = 0, patience: float = 60.0, beside_jobs: bool = False, grace: float = 600.0
 ) -> Iterator[Finding]:
     """cuInit and the number of devices, asked by a process of its own that then ends: no context is made or kept.
 
