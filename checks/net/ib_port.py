@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -49,12 +49,14 @@ _IN_TRAINING = ("LinkErrorRecovery", "PortConfigurationTraining")
 class _Wanted:
     """What is promised: so many ports, or these; less what cannot be read and what is told otherwise.
 
-    ``unlisted``: adapters on the PCI bus that show no port, any of which may be one of those.
+    ``unlisted``: adapters on the PCI bus that show no port, any of which may be one of those. ``layer``: of which kind
+    they are, empty for both.
     """
 
     count: int
     expected: tuple[str, ...]
     unlisted: int
+    layer: str
 
 
 @check(lane="rdma", interval=30, timeout=3.0, codes=CODES)
@@ -83,35 +85,25 @@ def ib_port(
     dead = [bdf for bdf in dead_adapters(host) if bdf not in ignore]
     if not there and not dead and not count and not expected:
         raise Skip("no RDMA adapter in this node")
-    for port in seen:
-        if port.error and not port.unsupported:
-            yield UNREADABLE(port.name, error=port.error)
+    yield from (UNREADABLE(p.name, error=p.error) for p in seen if p.error and not p.unsupported)
     if count and not there and not has_adapter(host):
         yield NO_SIGN("node", count=count)
         return
     if not there and not host.path("/sys/class").is_dir():
         raise Skip("no /sys/class to look in")  # a part of a tree: what was not copied is not missing
-    known, readable = memory(host), [p for p in seen if not p.error]
     # A port that could not be read is our trouble: it counts as there.
     blind = {p.name.removesuffix("?") for p in seen if p.error and not p.unsupported}
     named = tuple(n for n in expected if not n.startswith(tuple(blind)))
     mute = [bdf for bdf in mute_adapters(host) if bdf not in ignore]
-    wanted = _Wanted(max(0, count - len(blind)), named, len(dead) + len(mute))
-    lost = {a.name: a.bdf for a in adapters(host) if off_the_bus(host, a)}
+    wanted = _Wanted(max(0, count - len(blind)), named, len(dead) + len(mute), layer)
+    known, lost = memory(host), {a.name: a.bdf for a in adapters(host) if off_the_bus(host, a)}
+    readable = [p for p in seen if not p.error]
     yield from _lost(lost, readable, wanted, known.up)
     readable = [p for p in readable if p.adapter not in lost]
-    yield from _other_layer([p for p in there if p not in seen], seen, wanted, layer)
+    yield from _other_layer([p for p in there if p not in seen], readable, wanted)
     yield from _states(readable, wanted, known.up)
-    if len([p for p in readable if p.up]) < count:
-        # Where ports are missing, an adapter without driver or RDMA device is a fault, else it may well be unused.
-        yield from map(DEAD, dead)
-        yield from (MUTE(bdf, driver=driver(host, bdf)) for bdf in mute)
-    else:
-        yield from map(UNBOUND, dead)
-    own = {p.adapter for p in seen}
-    missing, unmade = without_verbs(host)
-    yield from (NO_VERBS(name) for name in missing if name in own)
-    yield from (NO_FILE(name) for name in unmade if name in own)
+    yield from _without_port(host, dead, mute, lacking=len([p for p in readable if p.up]) < count)
+    yield from _unopenable(host, {p.adapter for p in seen})
     yield from _quality(readable, min_gbps)
     yield from unsteady(host, known, readable)
     keep(host, known)
@@ -146,18 +138,30 @@ def _lost(lost: dict[str, str], seen: Sequence[Port], wanted: _Wanted, was_up: s
     wanted.expected = tuple(n for n in wanted.expected if n not in gone)
 
 
-def _other_layer(others: Sequence[Port], seen: Sequence[Port], wanted: _Wanted, layer: str) -> Iterator[Finding]:
-    """Ports of the other link layer, where they make up for what is missing or are expected by name."""
-    if not layer:
+def _other_layer(others: Sequence[Port], seen: Sequence[Port], wanted: _Wanted) -> Iterator[Finding]:
+    """Ports of the other link layer, where they are expected by name or make up for what is missing."""
+    if not wanted.layer:
         return
-    for port in seen:
-        if port.name in wanted.expected and port.layer not in (layer, ""):
-            yield LAYER(port.name, layer=port.layer, expected=layer)
+    strangers = [p for p in seen if p.name in wanted.expected and p.layer not in (wanted.layer, "")]
     up = [p for p in others if p.up and p.layer in (INFINIBAND, ETHERNET)]
     missing = wanted.count - len(seen)
     if 0 < missing <= len(up):
         wanted.count -= missing
-        yield from (LAYER(p.name, layer=p.layer, expected=layer) for p in up)
+        strangers += up
+    yield from (LAYER(p.name, layer=p.layer, expected=wanted.layer) for p in strangers)
+
+
+def _without_port(host: Host, dead: Sequence[str], mute: Sequence[str], *, lacking: bool) -> Iterator[Finding]:
+    """Where ports are missing, an adapter without driver or RDMA device is a fault, else it may well be unused."""
+    yield from map(DEAD if lacking else UNBOUND, dead)
+    yield from (MUTE(bdf, driver=driver(host, bdf)) for bdf in (mute if lacking else ()))
+
+
+def _unopenable(host: Host, own: Container[str]) -> Iterator[Finding]:
+    """Adapters of the jobs that no program can open."""
+    missing, unmade = without_verbs(host)
+    yield from (NO_VERBS(name) for name in missing if name in own)
+    yield from (NO_FILE(name) for name in unmade if name in own)
 
 
 def _states(seen: Sequence[Port], wanted: _Wanted, was_up: set[str]) -> Iterator[Finding]:
