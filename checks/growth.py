@@ -110,17 +110,17 @@ class Counters:
         return msgspec.to_builtins(_Book(self.boot, kept[:MOST]))
 
 
-def counters(host: Host, name: str) -> Counters:
-    """The counters that check ``name`` watches, of this boot."""
-    found = host.kept(f"counters {name}", lambda: recalled(host.memory.get("counters"), host.boot_id(), host.clock()))
+def counters(host: Host, name: str, oldest: float = RESTART) -> Counters:
+    """The counters that check ``name`` watches, of this boot; what is remembered is at most ``oldest`` seconds old."""
     boot = host.boot_id()
+    found = host.kept(f"counters {name}", lambda: recalled(host.memory.get("counters"), boot, host.clock(), oldest))
     if boot != found.boot:
         found.boot = boot
         found.series.clear()
     return found
 
 
-def recalled(plain: object, boot: str, now: float) -> Counters:
+def recalled(plain: object, boot: str, now: float, oldest: float = RESTART) -> Counters:
     """What an earlier agent of this boot remembered; what is too old, of the future or no such thing is left out."""
     try:
         book = msgspec.convert(plain, _Book)
@@ -130,6 +130,6 @@ def recalled(plain: object, boot: str, now: float) -> Counters:
         return Counters(boot)
     fresh = {}
     for one in book.series[:MOST]:
-        if 0 <= now - one.at <= RESTART:
+        if 0 <= now - one.at <= oldest:
             fresh[one.name] = Growth(one.last, one.at, deque(one.came[-2 * STEPS :]))
     return Counters(boot, fresh)

@@ -13,6 +13,8 @@ from checks.wire import Action, Blame, Status
 PolicyStep = Literal["verify", "burn-in", "person"]
 Remedy = Annotated[str, msgspec.Meta(pattern=r"^(reset-gpu|reboot|run:[A-Za-z0-9][A-Za-z0-9._-]{0,63})$")]
 
+_COUNTER = re.compile(r"(?:(?:hw_)?counters|statistics)/\w{1,64}|ethtool/[\w*]{1,64}", re.ASCII)
+
 
 @cache
 def expression(text: str) -> re.Pattern[str]:
@@ -89,7 +91,7 @@ class KernelRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CounterRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a counter of an RDMA port has grown too fast: by more than ``limit`` within ``within`` seconds.
 
-    ``path``: below the port's folder, or ``statistics/`` of an Ethernet interface. ``layer``: the one link layer that
+    ``path``: below the port's folder, or ``statistics/`` of an Ethernet interface or ``ethtool/`` of its driver. ``layer``: the one link layer that
     is meant, empty for both. ``end``: where it stops counting. ``means``: our words. ``off``: the site does not want
     it.
     """
@@ -105,8 +107,10 @@ class CounterRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     off: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.path is not None and not re.fullmatch(r"(?:(?:hw_)?counters|statistics)/\w{1,64}", self.path):
-            raise ValueError(f"path {self.path!r}: expected counters/NAME, hw_counters/NAME or statistics/NAME")
+        if self.path is not None and not _COUNTER.fullmatch(self.path):
+            raise ValueError(
+                f"path {self.path!r}: expected counters/, hw_counters/, statistics/ or ethtool/ and a name"
+            )
         if self.within is not None and not 10 <= self.within <= 86400:
             raise ValueError(f"within {self.within:g}: expected 10 to 86400 s")
 
