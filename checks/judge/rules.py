@@ -91,9 +91,9 @@ class KernelRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CounterRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a counter of an RDMA port has grown too fast: by more than ``limit`` within ``within`` seconds.
 
-    ``path``: below the port's folder, or ``statistics/`` of an Ethernet interface or ``ethtool/`` of its driver. ``layer``: the one link layer that
-    is meant, empty for both. ``end``: where it stops counting. ``means``: our words. ``off``: the site does not want
-    it.
+    ``path``: below the port's folder, or ``statistics/`` of an Ethernet interface or ``ethtool/`` of its driver.
+    ``layer``: the one link layer that is meant, empty for both. ``end``: where it stops counting. ``means``: our
+    words. ``off``: the site does not want it.
     """
 
     path: str | None = None
@@ -108,9 +108,7 @@ class CounterRule(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.path is not None and not _COUNTER.fullmatch(self.path):
-            raise ValueError(
-                f"path {self.path!r}: expected counters/, hw_counters/, statistics/ or ethtool/ and a name"
-            )
+            raise ValueError(f"path {self.path!r}: expected counters/NAME, hw_counters/, statistics/ or ethtool/")
         if self.within is not None and not 10 <= self.within <= 86400:
             raise ValueError(f"within {self.within:g}: expected 10 to 86400 s")
 
