@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from checks.declare import Skip, check, code
 from checks.gpu.ask import GPU_UNANSWERED, UNTOLD, answering, ask, opened, read
 from checks.gpu.device import Device
+from checks.gpu.nvml import Nvml
 from checks.gpu.pci import pci_switches
 from checks.gpu.values import Gpu
 from checks.host import Host
@@ -40,6 +41,7 @@ UNEVEN = code(
     "`nvidia-smi topo -m`. Do: reseat the bridge; where it is meant to be so, give the number as `links`.",
 )
 MOST_LINKS = 36
+SPEEDS_FOR = 600.0
 
 
 def link_speeds(device: Device) -> dict[int, float]:
@@ -80,12 +82,24 @@ def gpu_nvlink(host: Host, *, links: int = 0, min_gbytes: float = 0.0) -> Iterat
             text = ",".join(down)
             yield DOWN(gpu.target, up=up, expected=expected, down=text, uuid=gpu.uuid, index=gpu.index)
         if min_gbytes and up:
-            yield from _slow(gpu, read(nvml, link_speeds, gpu, trouble) or {}, min_gbytes)
+            yield from _slow(gpu, _speeds(host, nvml, gpu, trouble), min_gbytes)
     if alike and not trouble and not any(up for _, up in ups.values()):
         raise Skip("no NVLink in this node is in use and none is promised")
     if alike:
         yield from _uneven(ups)
     yield from trouble
+
+
+def _speeds(host: Host, nvml: Nvml, gpu: Gpu, trouble: list[Finding]) -> Mapping[int, float]:
+    """Speeds change when a link trains, so those of a GPU whose links are alike are good for a while."""
+    known = host.kept("gpu_nvlink speeds", dict[str, tuple[float, dict[int, float]]])
+    at, told = known.get(gpu.uuid, (0.0, {}))
+    if not told or host.clock() - at >= SPEEDS_FOR:
+        told = read(nvml, link_speeds, gpu, trouble) or {}
+        known.pop(gpu.uuid, None)
+        if told and min(told.values()) == max(told.values()):
+            known[gpu.uuid] = host.clock(), told
+    return told
 
 
 def _slow(gpu: Gpu, speeds: Mapping[int, float], limit: float) -> Iterator[Finding]:

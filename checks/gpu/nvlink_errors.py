@@ -71,18 +71,18 @@ def question(policy_dir: str) -> Question[Told]:
 
 def asked(device: Device, fields: Mapping[str, str]) -> Told:
     """The fields, by name with "link" or "gpu", of one device; what link 0 does not support is asked of no other."""
-    (links,) = device.fields("NVML_FI_DEV_NVLINK_LINK_COUNT")
+    whole = [name for name, per in fields.items() if per == "gpu"]
+    links, *totals = device.fields("NVML_FI_DEV_NVLINK_LINK_COUNT", *whole)
     if not links:
         raise NvmlError(Fault.NOT_SUPPORTED)
     links = min(links, MOST_LINKS)
-    whole = [name for name, per in fields.items() if per == "gpu"]
-    values = {(name, -1): value for name, value in zip(whole, device.fields(*whole), strict=True) if value is not None}
+    values = {(name, -1): value for name, value in zip(whole, totals, strict=True) if value is not None}
     first = device.scoped(*((name, 0) for name, per in fields.items() if per == "link"))
     rest = device.scoped(*((name, link) for name, _ in first for link in range(1, links)))
     return Told(links, {**values, **first, **rest})
 
 
-@check(lane="nvml", interval=300, timeout=5.0, codes=(GROWS, BER, *UNTOLD))
+@check(lane="nvml", interval=600, timeout=5.0, codes=(GROWS, BER, *UNTOLD))
 def gpu_nvlink_errors(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> Iterator[Finding]:
     """Growth of each counter in the policy's table ``nvlink`` on each link of each GPU; what stood before is history.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SLOWDOWN = 1
 _LINKS = 18
+_ACTIVE = 1
 T = TypeVar("T")
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
@@ -198,8 +199,10 @@ class _PyNvml:
             return tuple(int(p.pid) for p in self._lib.nvmlDeviceGetComputeRunningProcesses(self._handle(gpu)))
 
     def links(self, gpu: Gpu) -> dict[int, bool]:
-        """NVLink number -> up, for the links this GPU has."""
-        handle, states, denied = self._handle(gpu), {}, False
+        """NVLink number -> up, for the links this GPU has; asked link by link where not all are up by one question."""
+        handle, states, denied = self._handle(gpu), self._all_up(gpu), False
+        if states:
+            return states
         for link in range(_LINKS):
             try:
                 with answers():
@@ -211,6 +214,17 @@ class _PyNvml:
         if denied and not states:
             raise NvmlError(Fault.NOT_SUPPORTED)
         return states
+
+    def _all_up(self, gpu: Gpu) -> dict[int, bool]:
+        """Every link of a GPU that has all of them up, empty for any other; an error leaves it to the other way."""
+        device = Device(self._lib, self._handle(gpu))
+        count, state = "NVML_FI_DEV_NVLINK_LINK_COUNT", "NVML_FI_DEV_NVLINK_GET_STATE"
+        with suppress(NvmlError):
+            told = device.scoped((count, 0), *((state, link) for link in range(_LINKS)))
+            states = {link: value == _ACTIVE for (name, link), value in told.items() if name == state}
+            if states and told.get((count, 0)) == len(states) and all(states.values()):
+                return states
+        return {}
 
     def fabric(self, gpu: Gpu) -> Fabric:
         if not hasattr(self._lib, "nvmlDeviceGetGpuFabricInfoV"):

@@ -15,6 +15,7 @@ from typing import Any
 import pynvml
 import pytest
 
+from checks.gpu.device import Device
 from deploy.simcluster.nvml.state import NvmlState
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN = 15, 16, 3, 999
@@ -179,6 +180,20 @@ def test_a_link_can_be_down_alone(state: NvmlState) -> None:
     assert states == [1] * 7 + [0] + [1] * 10
     assert pynvml.nvmlDeviceGetNvLinkErrorCounter(gpu(2), 7, pynvml.NVML_NVLINK_ERROR_DL_CRC_FLIT) == 12
     assert code_of(lambda: pynvml.nvmlDeviceGetNvLinkState(gpu(2), 18)) == pynvml.NVML_ERROR_INVALID_ARGUMENT
+
+
+def test_a_field_of_later_hardware_is_told_by_link(state: NvmlState) -> None:
+    """NVLink5's counters and rates, through the same question that the check asks."""
+    rate, errors = "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER", "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS"
+    device = Device(pynvml, gpu(2))
+    assert device.scoped((rate, 3), (errors, 3)) == {}
+    state.change({"gpu.2.nvlink.3.field.220": 0x50C, "gpu.2.nvlink.3.field.219": 17, "gpu.2.field.219": 2})
+    assert device.scoped((rate, 3), (errors, 3), (rate, 4), (errors, 4)) == {
+        (rate, 3): 0x50C,
+        (errors, 3): 17,
+        (errors, 4): 2,
+    }
+    assert device.scoped(("NVML_FI_DEV_NVLINK_GET_STATE", 18), ("NVML_FI_DEV_NO_SUCH_FIELD", 0)) == {}
 
 
 def test_processes_hold_memory(state: NvmlState) -> None:

@@ -223,12 +223,11 @@ def test_every_error_is_told_with_its_reason(seen: Seen, error: str) -> None:
 @pytest.mark.parametrize("error", ["NOT_SUPPORTED", "FUNCTION_NOT_FOUND"])
 def test_what_a_board_or_driver_does_not_have_is_no_trouble(seen: Seen, error: str) -> None:
     loud = {key.split()[0] for key, found in seen.items() if key.endswith(f" {error}") and found}
-    assert loud - NEEDED == {"GetMemoryErrorCounter", "GetNvLinkState"}
-    assert {row[1:3] for row in map(tuple, seen[f"GetNvLinkState {error}"])} == {("gpu_unanswered", "unknown")}
+    assert loud - NEEDED == {"GetMemoryErrorCounter"}
     assert {row[1] for row in seen[f"GetMemoryErrorCounter {error}"]} == {"gpu_ecc_uncorrected"}
 
 
-SILENT = {"Shutdown", "GetGspFirmwareVersion"}
-"""Not asked in a round, or only to add a word to what is told anyhow."""
+SILENT = {"Shutdown", "GetGspFirmwareVersion", "GetNvLinkState"}
+"""Not asked in a round, only where not all links are up, or only to add a word to what is told anyhow."""
 NEEDED = {"Init", "GetCount", "GetHandleByIndex", "SystemGetDriverVersion"}
 """Without these there is no NVML: then the trouble is told, and it is no fault either."""
