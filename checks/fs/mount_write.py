@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from checks.declare import Skip, check, code, ok
 from checks.fs.account import acting_as, find_user
 from checks.fs.errors import CODES, UNTOLD, said
-from checks.fs.mounts import holding, mounts
+from checks.fs.mounts import holding, kept, mounts
 from checks.host import Host
 from checks.wire import Finding
 
@@ -74,6 +74,8 @@ def mount_write(host: Host, *, folders: tuple[str, ...] = (), user: str = "nodev
     """
     if not folders:
         raise Skip("no folder is named")
+    if kept(host):
+        raise Skip("nothing is written into a kept tree")
     for folder in folders:
         yield _tried(host, folder, user)
 

@@ -125,6 +125,11 @@ def same_root(first: Path, ours: Path) -> bool:
         return False
 
 
+def kept(host: Host) -> bool:
+    """Whether this is a tree that somebody kept: it tells what was mounted, and nothing of it can be measured in it."""
+    return host.redirected and not host.simulated
+
+
 def holding(path: str, known: dict[str, Mount]) -> Mount | None:
     """The mount that ``path`` lies on: its longest prefix among mount points."""
     fitting = [m for w, m in known.items() if path == w or w == "/" or path.startswith(w.rstrip("/") + "/")]

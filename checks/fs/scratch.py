@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from checks.declare import Skip, check, code, ok
-from checks.fs.mounts import holding, mounts
+from checks.fs.mounts import holding, kept, mounts
 from checks.host import Host
 from checks.wire import Finding
 
@@ -52,6 +52,8 @@ def scratch(
     """
     if not paths:
         raise Skip("no folder is named")
+    if kept(host):
+        raise Skip("what users left is not kept in a tree")
     for path in paths:
         mounted = holding(path, mounts(host))
         if mounted is not None and mounted.network:
