@@ -15,7 +15,7 @@ import msgspec
 
 from benchmarks.ground import GPUS, Ground, NotReady
 from benchmarks.measure import Spread
-from benchmarks.rounds import ROUNDS, Costs, Spec
+from benchmarks.rounds import HOUR, Costs, Spec
 from benchmarks.table import Line
 from deploy.simcluster.host import SimHost
 from deploy.simcluster.tree import proc
@@ -42,12 +42,12 @@ def measure(ground: Ground, runs: int) -> list[Line]:
     """The lines of this part; ``runs`` of the whole command."""
     usual = _node(ground, "checks", PROCESSES)
     usual.host.nvml.change({"latency.scale": 0})
-    instant = _asked(ground, usual.host, ROUNDS)
+    instant = _asked(ground, usual.host)
     command, interpreter = _whole(ground, usual.host, runs)
     return [*_usual(usual.costs, instant), _command(command, interpreter), _large(ground, usual.costs)]
 
 
-def _node(ground: Ground, name: str, processes: int, cpus: int = 0, rounds: int = ROUNDS) -> _Node:
+def _node(ground: Ground, name: str, processes: int, cpus: int = 0, steps: int = HOUR) -> _Node:
     host = SimHost(ground.base / "hosts" / name, name, cache=ground.base / "nvml")
     host.board = replace(host.board, cpus=cpus or host.board.cpus)
     host.create()
@@ -56,7 +56,7 @@ def _node(ground: Ground, name: str, processes: int, cpus: int = 0, rounds: int 
         (host.sysroot / f"proc/{pid}").mkdir(exist_ok=True)
         for path, content in files.items():
             (host.sysroot / path).write_text(str(content))
-    return _Node(host, _asked(ground, host, rounds))
+    return _Node(host, _asked(ground, host, steps))
 
 
 def _config(ground: Ground, host: SimHost) -> Path:
@@ -69,9 +69,9 @@ def _config(ground: Ground, host: SimHost) -> Path:
     return config
 
 
-def _asked(ground: Ground, host: SimHost, rounds: int) -> Costs:
+def _asked(ground: Ground, host: SimHost, steps: int = HOUR) -> Costs:
     spec = Spec(
-        root=str(host.sysroot), kmsg=str(host.kmsg), nvml=str(host.nvml_library), gres=GPUS, rounds=rounds,
+        root=str(host.sysroot), kmsg=str(host.kmsg), nvml=str(host.nvml_library), gres=GPUS, steps=steps,
         config=str(_config(ground, host)),
     )  # fmt: skip
     argv = [sys.executable, "-m", "benchmarks.rounds", msgspec.json.encode(spec).decode()]
@@ -88,11 +88,11 @@ def _usual(costs: Costs, instant: Costs) -> list[Line]:
     worst = sorted(instant.each.items(), key=lambda pair: -pair[1])[:4]
     named = ", ".join(f"{name} {ms:.1f}" for name, ms in worst)
     first = f"first round, {costs.checks} checks in {costs.lanes} lanes, CPU"
-    minute = f"a minute at default intervals, {PROCESSES} processes, CPU"
+    minute = f"a minute at default intervals (mean of an hour), {PROCESSES} processes, CPU"
     return [
         _line(first, costs.first, FIRST_MS, f"devices instant {instant.first:.1f} ms", 1),
-        _line(minute, instant.minute, MINUTE_MS, named, ROUNDS),
-        _line("the same with the stand-in's device calls", costs.minute, 0.0, "", ROUNDS),
+        _line(minute, instant.minute, MINUTE_MS, named, HOUR),
+        _line("the same with the stand-in's device calls", costs.minute, 0.0, "", HOUR),
     ]
 
 
@@ -103,10 +103,10 @@ def _command(command: Spread, interpreter: Spread) -> Line:
 
 def _large(ground: Ground, usual: Costs) -> Line:
     cpus, processes = LARGE
-    large = _node(ground, "large", processes, cpus, rounds=2).costs
-    what = f"one round, {cpus} CPUs, {processes:,} processes, CPU"
-    beside = f"first {large.first:.0f} ms; usual node {usual.later:.1f} ms, {large.later / usual.later:.0f} times that"
-    return _line(what, max(large.later, large.first), LARGE_MS, beside, 2)
+    large = _node(ground, "large", processes, cpus, steps=1).costs
+    what = f"first round, {cpus} CPUs, {processes:,} processes, CPU"
+    beside = f"usual node {usual.first:.0f} ms, {large.first / usual.first:.1f} times that"
+    return _line(what, large.first, LARGE_MS, beside, 1)
 
 
 def _line(what: str, ms: float, limit: float, beside: str, n: int) -> Line:

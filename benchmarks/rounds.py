@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,38 +15,41 @@ from pathlib import Path
 import msgspec
 
 from checks.host import Host
+from checks.judge.policy import shipped
 from checks.profile import match_profile, profiles
 from daemon.config import load_config
 from daemon.lanes import worker
 from daemon.lanes.wire import HostSpec, Reply, Request
 from daemon.plan import Instance, plan
 
-ROUNDS = 9
+STEP = 10.0
+"""Seconds: what is due closer together than this is asked in one go."""
+HOUR = 360
 _encoder = msgspec.msgpack.Encoder()
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """Which simulated node is asked, how many GPUs it promises, and how many rounds count for the steady state."""
+    """Which simulated node is asked, how many GPUs it promises, and over how many steps a minute is the mean."""
 
     root: str
     kmsg: str
     nvml: str
     config: str
     gres: int = 8
-    rounds: int = ROUNDS
+    steps: int = HOUR
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU in ms: of the first answers of all workers, of one later round, of a minute at the checks' own intervals."""
+    """CPU in ms: of the first answers of all workers, of a minute at the checks' own intervals."""
 
     profile: str
     checks: int
     lanes: int
     first: float
-    later: float
     minute: float
     each: dict[str, float]
     bad: tuple[str, ...] = ()
+    first_of: dict[str, float] = {}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -58,9 +60,10 @@ def main(argv: Sequence[str]) -> None:
     profile = match_profile(Host(root=Path(spec.root)), known)
     config = load_config(Path(spec.config))
     asked = [i for i in plan(config, profile, gres=spec.gres) if i.check.cost == "passive" and not i.hook_only]
+    shipped()  # what a zygote has in memory before it forks
     worker.prepare()
     worker.rehearse()
-    import pynvml  # noqa: F401 - a zygote has it in memory, too
+    import pynvml  # noqa: F401
 
     gc.collect()
     gc.freeze()
@@ -68,16 +71,19 @@ def main(argv: Sequence[str]) -> None:
     for instance in asked:
         by_lane.setdefault(instance.lane, []).append(instance)
     first, bad = 0.0, []
+    by_lane_first: dict[str, float] = {}
     for instances in by_lane.values():
         used, told = _forked(lambda instances=instances: _first(host_spec, instances))  # type: ignore[misc]
         first += used
+        by_lane_first[instances[0].lane] = used
         bad += msgspec.json.decode(told, type=list[str])
-    _, told = _forked(lambda: _steady(host_spec, by_lane, spec.rounds))
+    _, told = _forked(lambda: _hour(host_spec, by_lane, spec.steps))
     each = msgspec.json.decode(told, type=dict[str, float])
-    minute = sum(each[i.name] * 60 / i.interval for i in asked)
+    minutes = spec.steps * STEP / 60
     costs = Costs(
-        profile=profile.name, checks=len(asked), lanes=len(by_lane), first=first, later=sum(each.values()),
-        minute=minute, each={i.name: each[i.name] * 60 / i.interval for i in asked}, bad=tuple(bad),
+        profile=profile.name, checks=len(asked), lanes=len(by_lane), first=first,
+        minute=sum(each.values()) / minutes, each={name: ms / minutes for name, ms in each.items()}, bad=tuple(bad),
+        first_of=by_lane_first,
     )  # fmt: skip
     sys.stdout.buffer.write(msgspec.json.encode(costs))
 
@@ -120,18 +126,23 @@ def _first(spec: HostSpec, instances: Sequence[Instance]) -> bytes:
     return msgspec.json.encode(bad)
 
 
-def _steady(spec: HostSpec, by_lane: dict[str, list[Instance]], rounds: int) -> bytes:
-    """The median cost of each question over some rounds, one worker after the other, the first round left out."""
-    seen: dict[str, list[float]] = {}
+def _hour(spec: HostSpec, by_lane: dict[str, list[Instance]], steps: int) -> bytes:
+    """What each question takes of an hour, asked when it is due together with whatever else is due in its lane."""
+    used: dict[str, float] = {}
     for instances in by_lane.values():
         host = worker.open_host(spec)
-        for number in range(rounds + 1):
-            host.look = number + 1
-            for instance in instances:
+        for number in range(1, steps + 1):
+            host.look = number
+            # Longer intervals than an hour are asked once in it, and take their share.
+            due = [i for i in instances if number == 1 or (number - 1) % max(1, round(i.interval / STEP)) == 0]
+            for instance in due:
                 begun = time.process_time_ns()
                 _answer(instance, host)
-                seen.setdefault(instance.name, []).append((time.process_time_ns() - begun) / 1e6)
-    return msgspec.json.encode({name: statistics.median(values[1:]) for name, values in seen.items()})
+                spent = (time.process_time_ns() - begun) / 1e6
+                used.setdefault(instance.name, 0.0)
+                if number > 1 or instance.interval >= STEP * steps:
+                    used[instance.name] += spent * min(1.0, STEP * steps / instance.interval)
+    return msgspec.json.encode(used)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ class Host:
     look: int = 0
     keeps: dict[str, object] = field(default_factory=dict, repr=False)
     _root: str = field(default="", init=False, repr=False)
+    _told: tuple[int, dict[str, object]] = field(default=(0, {}), init=False, repr=False)
     _nvml: Nvml | None = field(default=None, repr=False)
     _seen: tuple[int, Nvml] | None = field(default=None, repr=False)
 
@@ -153,6 +154,17 @@ class Host:
         if key not in _KEPT:
             _KEPT[key] = make()
         return _KEPT[key]  # type: ignore[return-value]
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What several checks need of the same moment, made anew in each look; always anew without one."""
+        if not self.look:
+            return make()
+        if self._told[0] != self.look:
+            self._told = self.look, {}
+        told = self._told[1]
+        if name not in told:
+            told[name] = make()
+        return told[name]  # type: ignore[return-value]
 
     def keep(self, name: str, value: object) -> None:
         """Have the agent remember plain data for this check, small, over its own restarts; given back in ``memory``."""

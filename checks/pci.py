@@ -33,6 +33,10 @@ def functions(host: Host) -> tuple[Function, ...]:
     What the kernel keeps of a function never changes while it is listed, so a round costs one directory listing,
     unless one could not be read.
     """
+    return host.once("pci functions", lambda: _functions(host))
+
+
+def _functions(host: Host) -> tuple[Function, ...]:
     try:
         names = frozenset(os.listdir(host.path(DEVICES)))
     except OSError:

@@ -14,6 +14,7 @@ _MAGIC = re.compile(r"[*?\[]")
 _LINKS_LIMIT = 40
 # Folders whose way is known to stay inside, of all trees that this process looks at.
 _PROVEN: set[str] = set()
+_REGULAR: set[str] = set()
 _PROVEN_LIMIT = 8192
 
 
@@ -29,7 +30,11 @@ def inside(root: str, real: str) -> str:
 
 def readable(root: str, real: str) -> str:
     """Like ``inside`` of a file that may be opened: a device in a tree is the machine's we run on."""
+    if real in _REGULAR:
+        return real
     if _proven(root, real) and stat.S_ISREG(os.lstat(real).st_mode):
+        if len(_REGULAR) < _PROVEN_LIMIT:
+            _REGULAR.add(real)
         return real
     real = inside(root, real)
     kind = os.stat(real).st_mode

@@ -31,6 +31,15 @@ class PciDevice:
 
 def pci_gpus(host: Host) -> tuple[PciDevice, ...]:
     """NVIDIA functions of class 03xx (display, 3D controller), virtual functions left out."""
+    return host.once("pci gpus", lambda: _pci_gpus(host))
+
+
+def has_gpus(host: Host) -> bool:
+    """Whether there is any of them, without asking it."""
+    return any(f.vendor == NVIDIA and f.kind >> 8 == _DISPLAY and not f.virtual for f in functions(host))
+
+
+def _pci_gpus(host: Host) -> tuple[PciDevice, ...]:
     found = [f.bdf for f in functions(host) if f.vendor == NVIDIA and f.kind >> 8 == _DISPLAY and not f.virtual]
     return tuple(PciDevice(bdf, _dead(host, bdf), driver(host, bdf)) for bdf in found)
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from checks.gpu.pci import on_bus, pci_gpus, pci_switches
+from checks.gpu.pci import has_gpus, on_bus, pci_switches
 from checks.host import Host
 from checks.net.route import real_device
 from checks.pci import DEVICES, Function, driver, functions
@@ -40,6 +40,10 @@ class Adapter:
 
 def every_adapter(host: Host) -> list[Adapter]:
     """All of them; what never changes while a device exists is looked up once."""
+    return host.once("rdma adapters", lambda: _every_adapter(host))
+
+
+def _every_adapter(host: Host) -> list[Adapter]:
     known = host.kept("rdma adapters", dict[tuple[str, int], Adapter])
     found = {}
     for path in host.glob(f"{CLASS}/*"):
@@ -93,7 +97,7 @@ def switch_managers(host: Host) -> list[str]:
 
 
 def _may_have_managers(host: Host) -> bool:
-    return bool(pci_gpus(host)) and not pci_switches(host)
+    return has_gpus(host) and not pci_switches(host)
 
 
 def _manages_switch(host: Host, device: Path) -> bool:

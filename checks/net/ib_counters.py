@@ -38,7 +38,7 @@ WRAPPING = "hw_counters/"
 REFUSED = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
-@check(lane="rdma", interval=60, timeout=3.0, codes=(GROWS, FULL))
+@check(lane="rdma", interval=120, timeout=3.0, codes=(GROWS, FULL))
 def ib_counters(
     host: Host, *, ignore: tuple[str, ...] = (), policy_dir: str = "/etc/nodevet/policy.d"
 ) -> Iterator[Finding]:

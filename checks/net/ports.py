@@ -66,6 +66,10 @@ class Port:
 
 def ports(host: Host) -> list[Port]:
     """Every port of every adapter but virtual functions, software adapters and what manages an NVSwitch."""
+    return host.once("rdma ports", lambda: _ports(host))
+
+
+def _ports(host: Host) -> list[Port]:
     serving = management(host)
     found: list[Port] = []
     for adapter in adapters(host):

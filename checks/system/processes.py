@@ -49,7 +49,7 @@ class _Waiting:
     since: dict[Key, float] = field(default_factory=dict)
 
 
-@check(lane="system", interval=60, timeout=5.0, codes=(STUCK, ZOMBIES, PIDS, FILES))
+@check(lane="system", interval=120, timeout=5.0, codes=(STUCK, ZOMBIES, PIDS, FILES))
 def processes(
     host: Host, *, stuck_after: float = 300.0, max_zombies: int = 1000, used_pct: int = 80
 ) -> Iterator[Finding]:

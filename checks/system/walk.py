@@ -44,7 +44,7 @@ _KEPT = 50_000
 
 def head_of(host: Host, pid: int, name: str, limit: int = STAT_LIMIT) -> bytes:
     """The first bytes of a file of a process, with as few calls as can be: there may be 20,000 of them."""
-    return _head(f"{host.path('/proc')}/{pid}/{name}", limit)
+    return _head(f"{host.once('proc', lambda: str(host.path('/proc')))}/{pid}/{name}", limit)
 
 
 def _head(path: str, limit: int) -> bytes:
