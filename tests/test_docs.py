@@ -11,6 +11,8 @@ import msgspec
 import api.settings
 import daemon.config
 from checks.catalog import load
+from checks.profile import GENERIC
+from daemon.plan import plan
 from deploy import settings_page
 from deploy.docs import CHECKS, README, SCHEMA, rendered, schema
 from deploy.manpage import PAGE, page
@@ -33,6 +35,15 @@ def test_a_table_that_has_grown_old_is_noticed() -> None:
     text = CHECKS.read_text(encoding="utf-8")
     old = text.replace("| `gpu_count` |", "| `gpu_number` |")
     assert old != text and rendered(old) != old
+
+
+def test_what_a_site_is_told_to_write_is_understood() -> None:
+    example = CHECKS.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    config = daemon.config.parse_config(example, Path("example.toml"), {})
+    assert len(config.checks) > 15
+    asked = {i.name: i for i in plan(config, GENERIC)}
+    assert asked["clock"].options["source"] == "chrony"
+    assert asked["redfish"].lane == "redfish", "with an address it has a worker of its own"
 
 
 def test_every_check_and_code_explains_itself() -> None:
