@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -172,6 +174,31 @@ def test_skipped_tests_are_told(plant: Plant) -> None:
 def test_nothing_runs_beside_a_process(plant: Plant) -> None:
     host = node(plant, {"diag -r 1 -j": dcgm.diag(4, 1, SERIALS, [Bad(test="software")])}, nvml=gpus(busy=(3,)))
     assert [(f.status, f.message) for f in look(host)] == [("skipped", "not run beside 1 processes on the GPUs")]
+
+
+@pytest.mark.parametrize(("name", "uid", "expected"), [("nv-hostengine", 0, "ok"), ("nv-hostengine", 1000, "skipped"),
+                                                      ("python3", 0, "skipped")])  # fmt: skip
+def test_the_engine_itself_is_no_holder(plant: Plant, name: str, uid: int, expected: str) -> None:
+    """A name proves nothing unless root runs it."""
+    host = node(plant, {"diag -r 1 -j": dcgm.diag(4, 1, SERIALS)}, nvml=gpus(busy=(3,)))
+    place = host.path("/proc/4711")
+    place.mkdir(parents=True)
+    (place / "comm").write_text(f"{name}\n")
+    if uid and os.geteuid() != 0:
+        pytest.skip("giving a folder away needs root")
+    if os.geteuid() == 0:
+        os.chown(place, uid, uid)
+    elif not uid:
+        pytest.skip("only root's folder is root's")
+    assert [f.status for f in look(host)] == [expected]
+
+
+def test_a_site_can_leave_an_error_out(plant: Plant, tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text('version = "1"\n[dcgm.30]\noff = true\n[dcgm.52]\nstatus = "warn"\n')
+    text = dcgm.diag(4, 2, SERIALS, [Bad(error=30, test="pcie"), Bad(error=52, test="memory")])
+    host = node(plant, {"diag -r 2 -j": text})
+    found = run_check(DIAG, host, {"level": 2, "policy_dir": str(tmp_path)}).findings
+    assert [(f.status, f.code) for f in found] == [("warn", "dcgm_diag_hardware"), ("ok", "ok")]
 
 
 def test_a_process_that_began_meanwhile_makes_it_worthless(plant: Plant) -> None:
