@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from checks.judge import policy as policy_module
 from checks.judge.examine import Known, examine
 from checks.judge.lines import lines_of
-from checks.judge.policy import TABLES, PolicyError, read_pack, shipped
+from checks.judge.policy import TABLES, PolicyError, load_packs, merge, read_pack, shipped
 from daemon.proving import declared
 
 PACKS = sorted(Path(policy_module.__file__).with_name("packs").glob("*.toml"))
@@ -105,6 +105,13 @@ def test_what_never_acts_is_warned_of(text: str, line: int, hint: str, known: Kn
     found = told(text, known)
     assert all(level == "warning" for _, level, _ in found), found
     assert any(at == line and hint in said for at, _, said in found), found
+
+
+def test_a_rule_for_a_code_that_a_table_makes_a_fail_is_reached(known: Known) -> None:
+    rule = 'version = "1"\n[codes.disk_errors]\ninterval = "drain"\n'
+    raised = read_pack('version = "0"\n[kernel.disk_io]\nstatus = "fail"\n', "raised.toml")
+    assert "never reached" in told(rule, known)[0][2]
+    assert examine(rule, known, merge((*load_packs(None), ("raised.toml", raised)))) == ()
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=lambda p: p.name)
