@@ -82,6 +82,10 @@ def _made_of_software(path: Path) -> bool:
 
 def adapters(host: Host) -> list[Adapter]:
     """All but virtual functions, software adapters and what manages an NVSwitch."""
+    return host.once("rdma adapters of jobs", lambda: _adapters(host))
+
+
+def _adapters(host: Host) -> list[Adapter]:
     apart = set(switch_managers(host))
     return [a for a in every_adapter(host) if not (a.virtual or a.software or a.name in apart)]
 
@@ -115,16 +119,9 @@ def without_verbs(host: Host) -> tuple[list[str], list[str]]:
 
     No program can use them. A missing issm proves nothing: some makers switch subnet management off (E74).
     """
-    having: dict[str, str] = {}
-    every, blind = {a.name for a in host.glob("/sys/class/infiniband/*")}, False
-    for entry in host.glob("/sys/class/infiniband_verbs/uverbs*"):
-        try:
-            name = host.read(entry / "ibdev").strip()
-        except OSError:
-            name = ""
-        # One that does not say whose it is may be anybody's: then nobody is proven to lack it.
-        blind = blind or name not in every
-        having[name] = entry.name
+    having = _verbs(host)
+    # One that does not say whose it is may be anybody's: then nobody is proven to lack it.
+    blind = bool(having.keys() - {a.name for a in every_adapter(host)})
     try:
         nodes = {n for n in os.listdir(host.path("/dev/infiniband")) if n.startswith("uverbs")}
     except OSError:
@@ -132,6 +129,25 @@ def without_verbs(host: Host) -> tuple[list[str], list[str]]:
     names = [a.name for a in adapters(host)] if having else []
     lost = [n for n in names if nodes and n in having and having[n] not in nodes]
     return [n for n in names if n not in having and not blind], lost
+
+
+def _verbs(host: Host) -> dict[str, str]:
+    """Names of uverbs devices by that of their adapter, each read once while it exists; unreadable ones as ""."""
+    folder = host.path("/sys/class/infiniband_verbs")
+    known, found = host.kept("uverbs", dict[tuple[str, int], str]), {}
+    try:
+        entries = sorted(n for n in os.listdir(folder) if n.startswith("uverbs"))
+    except OSError:
+        entries = []
+    for entry in entries:
+        try:
+            key = entry, os.lstat(f"{folder}/{entry}").st_ino
+            found[key] = known.get(key) or host.read(f"/sys/class/infiniband_verbs/{entry}/ibdev").strip()
+        except OSError:
+            found[entry, 0] = ""
+    known.clear()
+    known.update(found)
+    return {name: entry for (entry, _), name in found.items()}
 
 
 def off_the_bus(host: Host, adapter: Adapter) -> bool:
@@ -144,15 +160,15 @@ def has_adapter(host: Host) -> bool:
     return bool(_on_pci(host))
 
 
-def dead_adapters(host: Host) -> list[str]:
-    """PCI ids of such functions without kernel driver and RDMA device."""
-    return [bdf for bdf in _without_device(host) if not driver(host, bdf)]
+def without_device(host: Host) -> tuple[list[str], list[str]]:
+    """PCI ids of such functions that have no RDMA device: those without kernel driver, and those whose driver runs.
 
-
-def mute_adapters(host: Host) -> list[str]:
-    """PCI ids of such functions whose driver runs and made no RDMA device; the second half of a bond is none."""
+    The second half of a bond has none of its own.
+    """
+    found = [(bdf, driver(host, bdf)) for bdf in _without_device(host)]
     bonded = {a.bdf.rpartition(".")[0] for a in every_adapter(host) if "bond" in a.name}
-    return [b for b in _without_device(host) if driver(host, b) and b.rpartition(".")[0] not in bonded]
+    mute = [bdf for bdf, bound in found if bound and bdf.rpartition(".")[0] not in bonded]
+    return [bdf for bdf, bound in found if not bound], mute
 
 
 def _without_device(host: Host) -> list[str]:

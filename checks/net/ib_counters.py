@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from functools import cache
 
@@ -34,7 +35,8 @@ FULL = code(
 # A classic InfiniBand counter stops at its end instead of beginning anew (IBTA specification, PortCounters); those of
 # the hardware below hw_counters begin anew. Where a rule names no end it is that of 32 bits.
 END = 0xFFFFFFFF
-WRAPPING = "hw_counters/"
+WRAPPING = "hw_counters"
+FOLDERS = ("counters", WRAPPING)
 REFUSED = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
@@ -54,38 +56,54 @@ def ib_counters(
         raise Skip("no RDMA port to be watched")
     watched, now, read = counters(host, "ib_counters"), host.clock(), 0
     for port in seen:
+        there = {folder: _names(host, f"{port.folder}/{folder}") for folder in FOLDERS}
         for name, rule in _rules(policy_dir).items():
-            value = _value(host, port, rule) if rule.layer in ("", None, port.layer) else None
+            folder, _, file = (rule.path or "").partition("/")
+            if file not in there[folder] or rule.layer not in ("", None, port.layer):
+                continue
+            value = _value(host, f"{port.folder}/{folder}", file)
             if value is None:
                 continue
             read += 1
-            within, path = rule.within or 3600.0, rule.path or ""
-            wraps = path.startswith(WRAPPING)
+            within, wraps = rule.within or 3600.0, folder == WRAPPING
             grown = watched.of(f"{port.name} {name}").over(now, value, within, wraps=wraps)
             if grown.beyond(rule.limit or 0, within):
                 yield _found(port, name, rule, grown)
             elif not wraps and grown.count == 0 and value in (rule.end or END, END):
-                yield FULL(port.name, counter=path.rpartition("/")[2], value=value)
+                yield FULL(port.name, counter=file, value=value)
     host.keep("counters", watched.plain())
     yield ok("node", f"{read} counters on {len(seen)} ports", ports=len(seen), counters=read)
 
 
-def _value(host: Host, port: Port, rule: CounterRule) -> int | None:
-    """The counter, or None where the device has none of this name or will not say.
+def _names(host: Host, folder: str) -> frozenset[str]:
+    """Which counters a port has; asked of the folder once while it exists, each driver has its own."""
+    real = host.path(folder)
+    known = host.kept("counter names", dict[str, tuple[tuple[int, int], frozenset[str]]])
+    try:
+        about = os.stat(real)
+        key = about.st_ino, about.st_mtime_ns
+        if folder not in known or known[folder][0] != key:
+            known[folder] = key, frozenset(os.listdir(real))
+    except OSError:
+        return frozenset()
+    return known[folder][1]
+
+
+def _value(host: Host, folder: str, file: str) -> int | None:
+    """The counter, or None where the device will not say.
 
     Some functions refuse, and their firmware complains in the kernel's log at each try (E75), so there is one only.
     """
-    folder = f"{port.folder}/{(rule.path or '').partition('/')[0]}"
     refused = host.kept("ib_counters refused", set[str])
     if folder in refused:
         return None
     try:
-        text = host.read(f"{folder}/{(rule.path or '').partition('/')[2]}").strip()
+        text = host.read(f"{folder}/{file}").strip()
     except OSError as error:
         if error.errno in REFUSED:
             refused.add(folder)
         return None
-    return int(text) if text.isdecimal() and text.isascii() else None
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= 20 else None
 
 
 def _found(port: Port, name: str, rule: CounterRule, grown: Grown) -> Finding:

@@ -57,7 +57,7 @@ class _Memory(msgspec.Struct):
     moved: dict[str, tuple[int, float]] = {}
 
 
-@check(lane="rdma", interval=60, timeout=3.0, codes=(NO_LID, NO_SM_LID, MOVED, NO_PKEY))
+@check(lane="rdma", interval=120, timeout=3.0, codes=(NO_LID, NO_SM_LID, MOVED, NO_PKEY))
 def ib_fabric(host: Host, *, pkeys: tuple[str, ...] = (), ignore: tuple[str, ...] = ()) -> Iterator[Finding]:
     """What the subnet manager gave each InfiniBand port that is up: LID, SM lid, and the partition keys ``pkeys``.
 

@@ -11,10 +11,9 @@ from checks.declare import Skip, check
 from checks.host import Host
 from checks.net.adapters import (
     adapters,
-    dead_adapters,
     has_adapter,
-    mute_adapters,
     off_the_bus,
+    without_device,
     without_verbs,
 )
 from checks.net.port_codes import (
@@ -82,7 +81,7 @@ def ib_port(
     expected = tuple(_spelled(name) for name in expected)
     there = [p for p in ports(host) if _counts(p, expected, ignore)]
     seen = [p for p in there if not layer or p.error or p.layer in (layer, "") or p.name in expected]
-    dead = [bdf for bdf in dead_adapters(host) if bdf not in ignore]
+    dead, mute = ([bdf for bdf in found if bdf not in ignore] for found in without_device(host))
     if not there and not dead and not count and not expected:
         raise Skip("no RDMA adapter in this node")
     yield from (UNREADABLE(p.name, error=p.error) for p in seen if p.error and not p.unsupported)
@@ -94,7 +93,6 @@ def ib_port(
     # A port that could not be read is our trouble: it counts as there.
     blind = {p.name.removesuffix("?") for p in seen if p.error and not p.unsupported}
     named = tuple(n for n in expected if not n.startswith(tuple(blind)))
-    mute = [bdf for bdf in mute_adapters(host) if bdf not in ignore]
     wanted = _Wanted(max(0, count - len(blind)), named, len(dead) + len(mute), layer)
     known, lost = memory(host), {a.name: a.bdf for a in adapters(host) if off_the_bus(host, a)}
     readable = [p for p in seen if not p.error]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from checks.declare import clean
@@ -75,11 +76,11 @@ def _ports(host: Host) -> list[Port]:
     for adapter in adapters(host):
         serves = adapter.device in serving
         try:
-            numbers = sorted(p for p in (adapter.path / "ports").iterdir() if p.name.isdecimal())
+            numbers = sorted((n for n in os.listdir(adapter.path / "ports") if n.isdecimal()), key=int)
         except OSError as error:
             found.append(Port(f"{adapter.name}/?", error=error.strerror or str(error), management=serves))
             continue
-        found += [replace(_port(host, f"{adapter.name}/{p.name}", p), management=serves) for p in numbers]
+        found += [_port(host, f"{adapter.name}/{n}", serves) for n in numbers]
     return found
 
 
@@ -92,20 +93,21 @@ def jobs_ports(host: Host, ignore: tuple[str, ...]) -> list[Port]:
     ]
 
 
-def _port(host: Host, name: str, path: Path) -> Port:
+def _port(host: Host, name: str, serves: bool) -> Port:
+    folder = Port(name).folder
     try:
-        state = _state(host.read(path / "state"))
-        physical = _physical(host.read(path / "phys_state"))
-        rate = _gbps(host.read(path / "rate"))
+        state = _state(host.read(f"{folder}/state"))
+        physical = _physical(host.read(f"{folder}/phys_state"))
+        rate = _gbps(host.read(f"{folder}/rate"))
     except OSError as error:
         unsupported = error.errno == errno.EINVAL
-        return Port(name, error=error.strerror or str(error), unsupported=unsupported)
+        return Port(name, error=error.strerror or str(error), unsupported=unsupported, management=serves)
     if state not in _STATES:
-        return Port(name, error=f"state {clean(state, 32)!r} is not known to us")
-    layer = optional(host, path / "link_layer")
-    downed = number(host, path / "counters" / "link_downed")
+        return Port(name, error=f"state {clean(state, 32)!r} is not known to us", management=serves)
+    layer = optional(host, f"{folder}/link_layer")
+    downed = number(host, f"{folder}/counters/link_downed")
     known = layer if layer in _LAYERS else ("" if layer is None else OTHER)
-    return Port(name, state, physical, rate, known, downed)
+    return Port(name, state, physical, rate, known, downed, management=serves)
 
 
 def _state(text: str) -> str:

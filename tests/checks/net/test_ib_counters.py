@@ -200,7 +200,8 @@ def test_what_a_function_refuses_to_tell_is_asked_once(
     plant: Plant, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E75: each try makes its firmware complain in the kernel's log."""
-    node = Node(plant, symbol_error=0)
+    node = Node(plant, symbol_error=0, port_rcv_errors=0)
+    node.put("packet_seq_err", 0, "hw_counters")
     asked: list[str] = []
     read = Host.read
 
@@ -237,3 +238,32 @@ def test_other_makers_counters_are_known_by_their_names(plant: Plant, names: tup
     found = node.bad()
     assert len(found) == len(names)
     assert {f.status for f in found} == {"warn"}
+
+
+def test_a_counter_that_a_driver_adds_later_is_found(plant: Plant) -> None:
+    """The names of a port's counters are asked for anew when its folder has changed."""
+    node = Node(plant, symbol_error=0)
+    assert node.bad() == []
+    node.put("port_rcv_errors", 0)
+    node.bad()
+    node.put("port_rcv_errors", 10_000)
+    assert [f.evidence["counter"] for f in node.bad()] == ["receive_errors"]
+
+
+def test_checks_of_one_look_share_what_they_read(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(plant, symbol_error=0)
+    asked: list[str] = []
+    read = Host.read
+
+    def counted(host: Host, path: str | Path) -> str:
+        asked.append(str(path))
+        return read(host, path)
+
+    monkeypatch.setattr(Host, "read", counted)
+    node.host.look = 1
+    node.bad()
+    node.bad()
+    assert [p.endswith("/state") for p in asked].count(True) == 1
+    node.host.look = 2
+    node.host.path(f"{PORT}/state").write_text("1: DOWN\n")
+    assert run_check(load()["ib_counters"], node.host).findings[0].status == "skipped"
