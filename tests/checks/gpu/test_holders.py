@@ -58,6 +58,8 @@ OURS = [("gpu_held", "warn", "job")]
         (IDLE | process(4711, comm="nv-hostengine", uid=1000), OURS),
         (IDLE | process(4711, group="system.slice/nodevet-agent.service"), []),
         (IDLE, []),
+        (IDLE | {f"{SLURM}/job_77/cgroup.events": "populated 0\nfrozen 0\n"} | process(4711), OURS),
+        (IDLE | {f"{SLURM}/job_77/cgroup.events": "populated 1\nfrozen 0\n"} | process(4711), []),
         ({"/sys/fs/cgroup/memory/slurm/uid_0/cgroup.procs": ""} | process(4711), OURS),
         ({"/sys/fs/cgroup/memory/slurm/uid_20001/job_5/cgroup.procs": ""} | process(4711), []),
         ({"/sys/fs/cgroup/system.slice/n1_slurmstepd.scope/job_5/x": ""} | process(4711), []),

@@ -107,9 +107,12 @@ def test_old_slowness_is_forgotten(node: Node) -> None:
 
 
 def test_a_count_that_began_anew_is_no_time(node: Node) -> None:
-    """The driver was loaded again: its count goes back, and the difference means nothing."""
+    """The driver was loaded again: its count goes back, the difference means nothing, and the looks decide."""
     node.looks([0] * 4, milliseconds=90_000)
     assert node.looks([0], milliseconds=0) == []
+    node.clock.seconds += 10_000
+    node.looks([HW_THERMAL] * 14, milliseconds=90_000)
+    assert codes(node.looks([HW_THERMAL], milliseconds=0)) == {"gpu_slowdown_thermal"}
 
 
 def test_a_gpu_that_does_not_answer_hides_no_other(node: Node) -> None:
@@ -170,6 +173,8 @@ def test_slow_clocks_must_last(node: Node) -> None:
     assert run(node, 0, SLOW, times=2) == []
     assert run(node, 0, FULL, times=1) == []
     assert run(node, 0, SLOW, times=9, step=5.0) == []
+    assert run(node, 0, FULL, times=1) == []
+    assert run(node, 0, SLOW, times=2, step=300.0) == []
     assert run(node, 0, SLOW, times=9) == ["gpu_clock_low"]
 
 
