@@ -8,8 +8,9 @@ import pynvml
 import pytest
 
 from checks import CHECKS, Finding
-from checks.gpu.nvlink import gpu_nvlink, link_speeds
+from checks.gpu.nvlink import gpu_nvlink
 from checks.gpu.nvlink_errors import Told, bit_error_rate, gpu_nvlink_errors, question
+from checks.gpu.nvlink_speed import gpu_nvlink_speed, link_speeds
 from checks.gpu.values import Fault, NvmlError
 from checks.judge.policy import shipped
 from checks.runner import run_check
@@ -51,7 +52,7 @@ def brief(found: list[Finding]) -> list[tuple[str, str, str]]:
 def test_a_slow_link_is_named(plant: Plant, told: dict[int, float] | NvmlError, expected: str | None) -> None:
     nvml = fast()
     speeds(nvml, 2, told)
-    found = list(gpu_nvlink(plant(pci_tree(), nvml=nvml), links=18, min_gbytes=25.0))
+    found = list(gpu_nvlink_speed(plant(pci_tree(), nvml=nvml), min_gbytes=25.0))
     assert [f.message for f in found] == ([expected] if expected else [])
     assert brief(found) == ([(BDFS[2], "gpu_nvlink_slow", "warn")] if expected else [])
 
@@ -59,14 +60,15 @@ def test_a_slow_link_is_named(plant: Plant, told: dict[int, float] | NvmlError, 
 def test_speed_is_not_asked_where_none_is_promised(plant: Plant) -> None:
     nvml = h100s()
     speeds(nvml, 2, dict.fromkeys(range(18), 1.0))
-    assert list(gpu_nvlink(plant(pci_tree(), nvml=nvml), links=18)) == []
+    (found,) = run_check(CHECKS["gpu_nvlink_speed"], plant(pci_tree(), nvml=nvml)).findings
+    assert found.status == "skipped"
 
 
 def test_an_error_of_the_driver_is_no_fault_of_a_link(plant: Plant) -> None:
     """Rule 1."""
     nvml = fast()
     speeds(nvml, 2, NvmlError(Fault.TIMEOUT))
-    found = list(gpu_nvlink(plant(pci_tree(), nvml=nvml), links=18, min_gbytes=25.0))
+    found = list(gpu_nvlink_speed(plant(pci_tree(), nvml=nvml), min_gbytes=25.0))
     assert brief(found) == [(BDFS[2], "gpu_unanswered", "unknown")]
 
 
