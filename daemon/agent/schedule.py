@@ -69,7 +69,7 @@ class Schedule:
     @property
     def cheap(self) -> tuple[Instance, ...]:
         """What may be asked out of turn: about this node, harmless beside a job, and not of what changes rarely."""
-        asked = (i for i in self.periodic if i.interval < SELDOM)
+        asked = (i for i in self.periodic if min(i.interval, i.check.interval) < SELDOM)
         return tuple(i for i in asked if i.check.cost == "passive" and i.check.scope == "node")
 
     async def run(self) -> None:

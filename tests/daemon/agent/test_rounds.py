@@ -182,8 +182,13 @@ def test_what_a_node_asks_falls_together() -> None:
 
 def test_what_changes_rarely_is_not_asked_before_each_job() -> None:
     schedule = Schedule("n7", cast(LanePool, None), lambda instance, outcome: None)
-    schedule.replace([instance("often", 300.0), instance("seldom", 600.0), instance("rare", 3600.0)])
-    assert [i.name for i in schedule.cheap] == ["often"]
+    declared = {"often": 300.0, "seldom": 600.0, "slowed": 60.0, "hurried": 3600.0}
+    asked = {"often": 300.0, "seldom": 600.0, "slowed": 900.0, "hurried": 60.0}
+    schedule.replace(
+        [Instance(n, Check(n, no_findings, "t", "l", interval=e), {}, "l", asked[n], 2.0) for n, e in declared.items()]
+    )
+    # A site that asks more seldom between jobs still has it asked before one.
+    assert [i.name for i in schedule.cheap] == ["often", "slowed", "hurried"]
 
 
 def test_a_question_under_way_is_joined() -> None:
