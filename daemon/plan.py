@@ -57,9 +57,10 @@ def plan(config: Config, profile: Profile, *, gres: int | None = None, mig: Sequ
     """What is asked of this node: the profile's settings and, over them, the site's; raises ProfileError.
 
     ``gres``: how many GPUs gres.conf promises of this node, ``mig``: which of them whole and which in parts; they are
-    for the checks with a setting ``gres`` or ``gres_mig``.
+    for the checks with a setting ``gres`` or ``gres_mig``. Those that read tables of the policy read the agent's.
     """
-    told: dict[str, object] = {**({} if gres is None else {"gres": gres}), **({"gres_mig": tuple(mig)} if mig else {})}
+    told: dict[str, object] = {"policy_dir": config.agent.policy_dir}
+    told |= {**({} if gres is None else {"gres": gres}), **({"gres_mig": tuple(mig)} if mig else {})}
     known = load()
     made: list[Instance] = []
     for name, declared in known.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 
 from checks.declare import Skip, check, code, ok
 from checks.gpu.ask import UNTOLD, answering, ask, opened, read
@@ -13,7 +12,7 @@ from checks.gpu.device import Device, Question
 from checks.gpu.values import Fault, Gpu, NvmlError
 from checks.growth import Counters, Grown, counters
 from checks.host import Host
-from checks.judge.policy import LinkRule, usable
+from checks.judge.policy import LinkRule, per_policy, usable
 from checks.wire import Finding
 
 GROWS = code(
@@ -57,7 +56,7 @@ class _Bad:
     rate: bool
 
 
-@cache
+@per_policy
 def question(policy_dir: str) -> Question[Told]:
     """Every field that an entry in force speaks of, for each link, as one question to a GPU."""
     rules = _rules(policy_dir).values()
@@ -162,7 +161,7 @@ def bit_error_rate(value: int) -> float:
     return (value >> 8 & 0xF) * 10.0 ** -(value & 0xFF)
 
 
-@cache
+@per_policy
 def _rules(policy_dir: str) -> dict[str, LinkRule]:
     """The table in force, without what is switched off."""
     return {name: rule for name, rule in usable(policy_dir).nvlink.items() if rule.field and not rule.off}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -181,10 +182,45 @@ def load_policy(site: Path | None) -> Policy:
     return merge(packs) if len(packs) > len(_packs()) else shipped()
 
 
-@cache
-def usable(directory: str) -> Policy:
-    """The policy with the site's layers, read once; the agent reports a broken site file, and the shipped one stays."""
+Stamp = tuple[tuple[str, int, int], ...]
+Made = TypeVar("Made")
+
+
+def per_policy(make: Callable[[str], Made]) -> Callable[[str], Made]:
+    """What is made of a policy's directory is made once, and anew when a file in it has changed."""
+    kept: dict[str, tuple[Stamp, Made]] = {}
+
+    def made(directory: str) -> Made:
+        stamp = _stamp(directory)
+        found = kept.get(directory)
+        if found is None or found[0] != stamp:
+            found = kept[directory] = stamp, make(directory)
+        return found[1]
+
+    return made
+
+
+def _stamp(directory: str) -> Stamp:
+    """Name, time and size of each file of the site's; an agent that was told to reload is not born anew for it."""
     try:
-        return load_policy(Path(directory))
+        with os.scandir(directory) as entries:
+            files = [(e.name, e.stat()) for e in entries if e.name.endswith(".toml")]
+        return tuple(sorted((name, stat.st_mtime_ns, stat.st_size) for name, stat in files))
+    except OSError:
+        return ()
+
+
+_LAST: dict[str, Policy] = {}
+
+
+@per_policy
+def usable(directory: str) -> Policy:
+    """The policy with the site's layers; of files that cannot be read the last that could be stays, else the shipped.
+
+    The agent reports a broken file. What a site has softened is not sharpened because somebody mistypes.
+    """
+    try:
+        _LAST[directory] = load_policy(Path(directory))
     except PolicyError:
-        return shipped()
+        _LAST.setdefault(directory, shipped())
+    return _LAST[directory]

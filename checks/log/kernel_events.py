@@ -6,13 +6,12 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
 import msgspec
 
 from checks.declare import Code, check, clean, code
 from checks.host import Host
-from checks.judge.policy import KernelRule, SxidRule, usable
+from checks.judge.policy import KernelRule, SxidRule, per_policy, usable
 from checks.judge.rules import expression
 from checks.log.file_clients import CLIENT, EVICTED, SERVER
 from checks.log.kmsg import KernelLog, Record
@@ -268,7 +267,7 @@ def _finding(rule: _Rule, key: Key, limit: int, within: float, detail: str) -> F
     return msgspec.structs.replace(found, status=given.status or found.status, blame=given.blame or found.blame)
 
 
-@cache
+@per_policy
 def _rules(directory: str) -> dict[str, _Rule]:
     """The tables in force, with their expressions ready."""
     policy = usable(directory)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 import msgspec
 
 from checks.declare import Skip, check, code, ok
 from checks.growth import Counters, counters
 from checks.host import Host
-from checks.judge.policy import CounterRule, usable
+from checks.judge.policy import CounterRule, per_policy, usable
 from checks.net.bond import Bond, apart, read_bond, without_partner
 from checks.net.ports import number, optional
 from checks.wire import Finding
@@ -205,7 +204,7 @@ def _bond(name: str, bond: Bond, expected: int) -> Iterator[Finding]:
         yield ok(name, f"{members} members up", members=members)
 
 
-@cache
+@per_policy
 def _rules(directory: str) -> dict[str, CounterRule]:
     table = usable(directory).counter.items()
     return {n: r for n, r in table if r.path and r.path.startswith("statistics/") and not r.off}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from functools import cache
 
 import msgspec
 
 from checks.declare import Skip, check, code, ok
 from checks.growth import Grown, counters
 from checks.host import Host
-from checks.judge.policy import CounterRule, usable
+from checks.judge.policy import CounterRule, per_policy, usable
 from checks.net.ports import Port, jobs_ports
 from checks.wire import Finding
 
@@ -119,7 +118,7 @@ def _found(port: Port, name: str, rule: CounterRule, grown: Grown) -> Finding:
     return msgspec.structs.replace(found, status=rule.status or found.status, blame=rule.blame or found.blame)
 
 
-@cache
+@per_policy
 def _rules(directory: str) -> dict[str, CounterRule]:
     """The table in force, without what is switched off and what belongs to an Ethernet interface."""
     table = usable(directory).counter.items()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
 
 import msgspec
 
 from checks.declare import Skip, check, code, ok
 from checks.growth import counters
 from checks.host import Host, NotRecorded
-from checks.judge.policy import CounterRule, usable
+from checks.judge.policy import CounterRule, per_policy, usable
 from checks.net.roce import interface_of, roce_ports
 from checks.wire import Finding
 
@@ -88,7 +87,7 @@ def _sum(told: Mapping[str, int], rule: CounterRule) -> int | None:
     return sum(found) if found else None
 
 
-@cache
+@per_policy
 def _rules(directory: str) -> dict[str, CounterRule]:
     table = usable(directory).counter.items()
     return {n: r for n, r in table if r.path and r.path.startswith(FOLDER) and not r.off}

@@ -91,6 +91,15 @@ def test_gres_conf_fills_in_what_nobody_set() -> None:
     assert found["plan_gpu"].options == {"gres_mig": ("0:", "1:1g.10gb")}
 
 
+def test_checks_read_the_tables_of_the_agents_own_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site that keeps its policy elsewhere says so once."""
+    monkeypatch.undo()
+    found = _named(plan(_config('[agent]\npolicy_dir = "/opt/site/policy.d"\n'), Profile(name="p")))
+    reading = {name: i.options["policy_dir"] for name, i in found.items() if "policy_dir" in i.check.options}
+    assert {"kernel_xid", "kernel_events", "ib_counters", "dcgm_diag"} <= set(reading)
+    assert set(reading.values()) == {"/opt/site/policy.d"}
+
+
 def test_a_profile_that_does_not_fit_is_named() -> None:
     with pytest.raises(ProfileError, match="profile p: check plan_gpu has no setting 'expectd'; did you mean"):
         plan(_config(), Profile(name="p", checks={"plan_gpu": {"expectd": 1}}))

@@ -8,7 +8,7 @@ import pytest
 
 from checks import CODES
 from checks.catalog import load
-from checks.judge.policy import PolicyError, XidRule, load_policy, merge, read_pack, shipped
+from checks.judge.policy import PolicyError, XidRule, load_policy, merge, per_policy, read_pack, shipped, usable
 from checks.judge.rules import expression
 
 BASE = 'version = "1"\n[defaults."fail.node"]\nprolog = "refuse"\nconfirm = 1\n[codes.gpu_lost]\nlease = true\n'
@@ -89,6 +89,28 @@ def test_an_expression_is_compiled_once() -> None:
 
 def test_a_missing_site_folder_leaves_the_shipped_policy(tmp_path: Path) -> None:
     assert load_policy(tmp_path / "none") == shipped()
+
+
+def test_a_changed_file_is_read_anew_and_a_broken_one_changes_nothing(tmp_path: Path) -> None:
+    """What a check reads follows the site's files; a slip of the pen sharpens nothing that the site has softened."""
+    made: list[str] = []
+
+    @per_policy
+    def judged(directory: str) -> str | None:
+        made.append(directory)
+        return usable(directory).xid["79"].judge
+
+    site, file = str(tmp_path), tmp_path / "site.toml"
+    before = judged(site)
+    assert (judged(site), len(made)) == (before, 1) and before == shipped().xid["79"].judge
+    file.write_text('version = "1"\n[xid."79"]\njudge = "gpu_count"\n')
+    assert (judged(site), judged(site), len(made)) == ("gpu_count", "gpu_count", 2)
+    file.write_text("version = ")
+    assert judged(site) == "gpu_count"
+    file.write_text('version = "2"\n[xid."79"]\njudge = "gpu_health_"\n')
+    assert judged(site) == "gpu_health_"
+    file.unlink()
+    assert judged(site) == before
 
 
 def test_leases_are_for_faults_of_the_node_alone() -> None:
