@@ -102,7 +102,7 @@ def kernel_xid(
     path = log_path(host)
     events = host.kept(f"kernel_xid {path}", lambda: Events(open_log(host)))
     boot_id = host.boot_id()
-    events.boot(boot_id)
+    events.boot(boot_id, host.memory.get("sightings"))
     reading = listen(host, events.log, boot_id)
     if isinstance(reading, Finding):
         yield reading
@@ -118,6 +118,8 @@ def kernel_xid(
     events.forget(host.clock(), hold, WINDOW)
     yield from _judge(host, events, policy)
     yield from _repeated(events, repeat)
+    if events.sightings:
+        host.keep("sightings", events.plain())
 
 
 def _judge(host: Host, events: Events, policy: Policy) -> Iterator[Finding]:

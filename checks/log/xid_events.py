@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from checks.host import Host
 from checks.judge.policy import XidRule
 from checks.log.kmsg import KernelLog, Record
@@ -19,6 +21,8 @@ Table = Mapping[str, XidRule]
 BURST = 1.0
 """Lines of one Xid and GPU within this many seconds are one event."""
 KEPT, SIGHTINGS = 256, 64
+KEPT_PARTS, KEPT_TIMES, KEPT_WHOSE = 64, 8, 32
+"""So many are remembered over a restart of the agent."""
 _WRAPPED = 4
 _JOB = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
 _JOBS = (
@@ -50,6 +54,38 @@ class Sighting:
     victim: bool = False
 
 
+class _Row(msgspec.Struct, array_like=True):
+    """What travels of one sighting."""
+
+    bdf: str
+    number: int
+    part: str
+    stamp: float
+    last: float
+    whose: list[str]
+    victim: bool
+
+
+class _Book(msgspec.Struct):
+    """What travels of all of them."""
+
+    boot: str
+    rows: list[_Row]
+
+
+def recalled(plain: object, boot: str) -> dict[Key, deque[Sighting]]:
+    """The sightings that an earlier agent of this boot remembered; no such thing, or another boot's: none."""
+    found: dict[Key, deque[Sighting]] = {}
+    try:
+        book = msgspec.convert(plain, _Book)
+    except msgspec.ValidationError:
+        return found
+    for row in book.rows[: KEPT_PARTS * KEPT_TIMES] if boot and book.boot == boot else ():
+        seen = found.setdefault((row.bdf, row.number, row.part), deque(maxlen=SIGHTINGS))
+        seen.append(Sighting(row.stamp, row.last, frozenset(row.whose), row.victim))
+    return found
+
+
 @dataclass(slots=True)
 class Events:
     """What is kept between rounds."""
@@ -62,12 +98,21 @@ class Events:
     begun_at: int = 0
     now: float = 0.0
 
-    def boot(self, boot_id: str) -> None:
-        """A new boot ends everything."""
+    def boot(self, boot_id: str, remembered: object = None) -> None:
+        """A new boot ends everything; what an earlier agent of this boot remembers of sightings is taken over."""
         if boot_id != self.boot_id:
             self.boot_id, self.begun, self.now = boot_id, "", 0.0
             self.standing.clear()
-            self.sightings.clear()
+            self.sightings = recalled(remembered, boot_id)
+
+    def plain(self) -> object:
+        """What ``recalled`` takes: the last sightings of the last parts."""
+        kept = [
+            _Row(*key, one.stamp, one.last, sorted(one.whose)[:KEPT_WHOSE], one.victim)
+            for key, seen in list(self.sightings.items())[-KEPT_PARTS:]
+            for one in list(seen)[-KEPT_TIMES:]
+        ]
+        return msgspec.to_builtins(_Book(self.boot_id, kept))
 
     def follow(self, host: Host, records: Iterable[Record], table: Table) -> None:
         """Bring the standing events up to date with new records."""
@@ -86,7 +131,8 @@ class Events:
             if rule.ends:
                 self._end(xid.bdf, rule.ends)
             self._add(host, xid, record)
-            if rule.code == "gpu_xid_job" and xid.cause is None:
+            # What stands in the ring of a live node from before is remembered, or nobody can tell whose it was.
+            if rule.code == "gpu_xid_job" and xid.cause is None and (record.fresh or host.captured):
                 self._sight(host, xid, record)
 
     def _read(self, record: Record) -> Xid | None:
@@ -133,8 +179,8 @@ class Events:
         if key not in self.sightings and len(self.sightings) >= KEPT:
             del self.sightings[min(self.sightings, key=lambda k: self.sightings[k][-1].last)]
         seen = self.sightings.setdefault(key, deque(maxlen=SIGHTINGS))
-        if seen and abs(record.seconds - seen[-1].last) <= BURST:
-            seen[-1].last = record.seconds
+        if seen and record.seconds - seen[-1].last <= BURST:
+            seen[-1].last = max(seen[-1].last, record.seconds)
             return
         seen.append(Sighting(record.seconds, record.seconds, whose(host, xid)))
 

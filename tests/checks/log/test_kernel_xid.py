@@ -21,12 +21,22 @@ UPTIME = {"/proc/uptime": "9000.0 1.0", "/proc/sys/kernel/random/boot_id": "boot
 class Log:
     """A host whose kernel log a test appends to; the first round has been read."""
 
-    def __init__(self, plant: Plant, path: Path, tree: dict[str, str | bytes] | None = None) -> None:
+    def __init__(
+        self,
+        plant: Plant,
+        path: Path,
+        tree: dict[str, str | bytes] | None = None,
+        *,
+        remembered: object = None,
+        boot: str = "boot-1",
+    ) -> None:
         self.path = path
         self.sequence = 100
         self.seconds = 100.0
         path.write_text("6,1,1000000,-;Linux version 6.8\n")
-        self.host = plant((pci_tree() if tree is None else tree) | UPTIME, kmsg=path)
+        booted = {"/proc/sys/kernel/random/boot_id": f"{boot}\n"}
+        self.host = plant((pci_tree() if tree is None else tree) | UPTIME | booted, kmsg=path)
+        self.host.memory = {"sightings": remembered}
         self.clock = 1000.0
         self.host.clock = lambda: self.clock
         list(kernel_xid(self.host))

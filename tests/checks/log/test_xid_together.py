@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.checks.log.test_kernel_xid import Log
-from tests.fakes import BDFS, Plant, pci_tree
+from tests.fakes import BDFS, Plant, pci_tree, planter
 
 GPU, PEER = BDFS[3], BDFS[5]
 SCOPE = "/sys/fs/cgroup/system.slice/slurmstepd.scope"
@@ -193,6 +193,28 @@ def test_a_burst_of_many_processes_is_one(log: Log) -> None:
     """E26: eight ranks of one job say it within one second."""
     for pid in range(11, 19):
         log.xid(31, "MMU Fault", pid=pid)
+    assert repeated(log) == []
+
+
+def test_what_was_counted_stays_over_a_restart_of_the_agent(log: Log, tmp_path: Path) -> None:
+    """Like E78: of the same boot only, and what the ring still holds is not counted again."""
+    for job in (7, 8):
+        jobs(log, job)
+        warp(log, job)
+    kept = log.host.keeps["sightings"]
+    for boot, expected in (("boot-1", 1), ("boot-2", 0)):
+        after = Log(planter(tmp_path / boot), tmp_path / f"kmsg-{boot}", remembered=kept, boot=boot)
+        after.seconds, after.sequence = log.seconds, log.sequence
+        jobs(after, 9)
+        warp(after, 9)
+        assert len(repeated(after)) == expected
+
+
+@pytest.mark.parametrize("garbage", [None, 3, {}, {"boot": "boot-1"}, {"boot": "boot-1", "rows": [[1]]}])
+def test_garbage_in_the_memory_is_none(plant: Plant, tmp_path: Path, garbage: object) -> None:
+    log = Log(plant, tmp_path / "kmsg", remembered=garbage)
+    jobs(log, 9)
+    warp(log, 9)
     assert repeated(log) == []
 
 
