@@ -103,7 +103,7 @@ def test_what_lies_in_place_of_a_canary_is_never_followed_or_waited_for(plant: P
     host = plant({INFO: NFS, "/home/x": "", "/secret": "text"})
     place: Path = host.path("/home/.canary")
     if kind == "link":
-        place.symlink_to("/secret")
+        place.symlink_to(host.path("/secret"))
     elif kind == "pipe":
         os.mkfifo(place)
     elif kind == "folder":
