@@ -29,10 +29,13 @@ AGAIN = code(
 _COUNTERS = {"tcp": (7, 8), "udp": (4, 5), "rdma": (7, 8)}
 _LEAST = 100
 
+Mounted = tuple[str, str]
+"""A server, and where something of it is mounted."""
+
 
 @dataclass(slots=True)
 class _Counts:
-    """What one server's mounts have counted together."""
+    """What one mount has counted, over all of its connections; mounts of one server may share these."""
 
     sends: int = 0
     receives: int = 0
@@ -43,7 +46,7 @@ class _Counts:
 @dataclass(slots=True)
 class _Before:
     at: float = 0.0
-    servers: dict[str, _Counts] = field(default_factory=dict)
+    mounts: dict[Mounted, _Counts] = field(default_factory=dict)
 
 
 @check(lane="storage", scope="shared", interval=120, timeout=3.0, codes=(SILENT, AGAIN))
@@ -53,16 +56,21 @@ def nfs_client(host: Host, *, retransmissions_pct: float = 5.0) -> Iterator[Find
     Silence needs something that was sent; at least 100 requests are needed before repeats are judged. The limit is
     ours. Confirm by hand: ``cat /proc/self/mountstats``, ``nfsstat -rc``.
     """
-    servers = _servers(_text(host))
-    if not servers:
+    mounted = _mounts(_text(host))
+    if not mounted:
         raise Skip("no NFS mount")
     now, before = host.clock(), host.kept("nfs_client", _Before)
     seconds = now - before.at
-    earlier, before.at, before.servers = before.servers, now, servers
-    for name, counts in servers.items():
-        if (old := earlier.get(name)) is not None and seconds > 0:
-            yield from _judge(name, old, counts, seconds, retransmissions_pct)
-    yield ok("node", f"{len(servers)} NFS servers", servers=len(servers))
+    earlier, before.at, before.mounts = before.mounts, now, mounted
+    told: dict[tuple[str, str], Finding] = {}
+    for key, counts in mounted.items():
+        if (old := earlier.get(key)) is not None and seconds > 0:
+            for found in _judge(key[0], old, counts, seconds, retransmissions_pct):
+                # Mounts of one server say the same of their common connections.
+                told.setdefault((found.target, found.code), found)
+    yield from told.values()
+    servers = len({name for name, _ in mounted})
+    yield ok("node", f"{servers} NFS servers", servers=servers, mounts=len(mounted))
 
 
 def _judge(name: str, old: _Counts, new: _Counts, seconds: float, limit: float) -> Iterator[Finding]:
@@ -86,30 +94,25 @@ def _text(host: Host) -> str:
     raise Skip("this kernel keeps no statistics of mounts")
 
 
-def _servers(text: str) -> dict[str, _Counts]:
-    """The counters of all NFS mounts by server; mounts of one server may share one connection, which counts once."""
-    servers: dict[str, _Counts] = {}
-    seen: set[tuple[str, ...]] = set()
+def _mounts(text: str) -> dict[Mounted, _Counts]:
+    """The counters of each NFS mount."""
+    found: dict[Mounted, _Counts] = {}
     counts: _Counts | None = None
-    name = ""
     for line in text.splitlines():
         words = line.split()
         if line.startswith("device "):
-            name, counts = "", None
+            counts = None
             if len(words) > 7 and words[6] == "fstype" and words[7] in ("nfs", "nfs4") and ":/" in words[1]:
-                name = words[1].rpartition(":/")[0]
-                counts = servers.setdefault(name, _Counts())
-        elif counts is not None and words:
-            if words[0] == "xprt:" and (name, *words[1:6]) not in seen:
-                seen.add((name, *words[1:6]))
-                _connection(counts, words)
-            elif len(words) >= 9 and words[0].endswith(":") and words[0][:-1].isupper():
-                _operation(counts, words)
-    return servers
+                counts = found.setdefault((words[1].rpartition(":/")[0], words[4]), _Counts())
+        elif counts is not None and len(words) > 1 and words[0] == "xprt:":
+            _connection(counts, words)
+        elif counts is not None and len(words) >= 9 and words[0].endswith(":") and words[0][:-1].isupper():
+            _operation(counts, words)
+    return found
 
 
 def _connection(counts: _Counts, words: list[str]) -> None:
-    at = _COUNTERS.get(words[1]) if len(words) > 1 else None
+    at = _COUNTERS.get(words[1])
     if at is not None and len(words) > at[1] and all(words[i].isdecimal() for i in at):
         counts.sends += int(words[at[0]])
         counts.receives += int(words[at[1]])

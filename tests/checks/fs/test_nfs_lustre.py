@@ -65,13 +65,30 @@ def test_an_nfs_server_is_judged_by_what_grew(plant: Plant, after: str, expected
     assert {(f.target, f.status, f.blame) for f in found} <= {("filer1.example.org", "warn", "shared")}
 
 
-def test_one_connection_of_two_mounts_counts_once(plant: Plant) -> None:
+def test_connections_of_one_mount_count_together(plant: Plant) -> None:
+    """With nconnect one of two may rest while the other works."""
+
+    def two(first: tuple[int, int], second: tuple[int, int]) -> str:
+        lines = "".join(f"\txprt:\ttcp 0 1 1 0 3 {sent} {got} 0 5600 0 2 100 200\n" for sent, got in (first, second))
+        return f"device filer1:/x mounted on /x with fstype nfs4 statvers=1.1\n{lines}"
+
+    host = plant({"/proc/1/mountstats": two((5000, 5000), (700, 700))})
+    clock = Clock(host)
+    assert codes(host, "nfs_client") == []
+    for second, expected in (((900, 900), []), ((950, 900), ["nfs_server_silent"])):
+        host.path("/proc/1/mountstats").write_text(two((5010, 5000), second))
+        clock.now += 120
+        assert codes(host, "nfs_client") == expected
+
+
+def test_two_mounts_of_one_server_say_it_once(plant: Plant) -> None:
     host = plant({"/proc/1/mountstats": stats()})
     clock = Clock(host)
     codes(host, "nfs_client")
     host.path("/proc/1/mountstats").write_text(stats(sends=5010))
     clock.now += 120
-    assert bad(host, "nfs_client")[0].evidence["sent"] == 10
+    (found,) = bad(host, "nfs_client")
+    assert found.evidence["sent"] == 10
 
 
 @pytest.mark.parametrize(
