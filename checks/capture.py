@@ -6,8 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 
+from checks.declare import Skip
 from checks.fs.nvme import disks
+from checks.gpu.affinity import gpu_home
 from checks.gpu.pci import NVIDIA, pci_gpus
+from checks.gpu.peermem import gpu_peermem
 from checks.hardware import tables
 from checks.host import Host
 from checks.net.adapters import MELLANOX
@@ -52,7 +55,10 @@ def _settings(host: Host) -> Settings:
     return {
         "gpu_count": count,
         "gpu_driver": dict(count),
-        "gpu_nvlink": _links(host),
+        "gpu_cuda": dict(count),
+        "gpu_affinity": _homes(host, [g.bdf for g in gpus]),
+        "gpu_peermem": _direct(host, [g.bdf for g in gpus]),
+        **_links(host),
         "pcie_link": _width(host, [g.bdf for g in gpus]),
         "ib_port": _network(host),
         **_memory(host),
@@ -79,7 +85,7 @@ def _memory(host: Host) -> Settings:
     }
 
 
-def _links(host: Host) -> dict[str, object]:
+def _links(host: Host) -> Settings:
     """Number and speed that the reference tables give for this model: what is up now is no expectation."""
     ids = {f"{f.vendor}:{f.device}" for f in functions(host) if f.vendor == NVIDIA}
     known = (a for a in tables().accelerator.values() if ids & set(a.pci) and a.links)
@@ -88,7 +94,7 @@ def _links(host: Host) -> dict[str, object]:
     if not boards or len(links) != 1:
         return {}
     count, each = links.pop()
-    return {"links": count, "min_gbytes": int(each)}
+    return {"gpu_nvlink": {"links": count}, "gpu_nvlink_speed": {"min_gbytes": int(each)}}
 
 
 def _width(host: Host, gpus: list[str]) -> dict[str, object]:
@@ -101,6 +107,21 @@ def _width(host: Host, gpus: list[str]) -> dict[str, object]:
     if len(found) > 1:
         raise NotGood(f"GPUs have links of different width: {sorted(found)}")
     return {"gpu_width": found.pop()} if found else {}
+
+
+def _homes(host: Host, gpus: list[str]) -> dict[str, object]:
+    """On how many NUMA nodes the GPUs are; nothing where the kernel does not know it of one."""
+    homes = {gpu_home(host, bdf) for bdf in gpus}
+    known = {home for home in homes if home is not None and home >= 0}
+    return {"nodes": len(known)} if known and known == homes else {}
+
+
+def _direct(host: Host, gpus: list[str]) -> dict[str, object]:
+    """Whether adapters reach the GPUs' memory by themselves, as they do on this node."""
+    try:
+        return {"expected": True} if gpus and ports(host) and not list(gpu_peermem(host, expected=True)) else {}
+    except (Skip, OSError):
+        return {}
 
 
 def _network(host: Host) -> dict[str, object]:

@@ -49,7 +49,7 @@ def gpu_affinity(host: Host, *, nodes: int = 0) -> Iterator[Finding]:
     if not gpus:
         raise Skip("no NVIDIA GPU in this node")
     with_cpus = _with_processors(host)
-    homes = {bdf: home for bdf in gpus if (home := _home(host, bdf)) is not None}
+    homes = {bdf: home for bdf in gpus if (home := gpu_home(host, bdf)) is not None}
     if len(with_cpus) > 1:
         for bdf, home in homes.items():
             if home < 0:
@@ -77,7 +77,8 @@ def _near(host: Host, gpus: list[str]) -> Iterator[Finding]:
             yield NO_CPUS(bdf, near=spelled(near), what=f"of which {spelled(near - present)} do not exist")
 
 
-def _home(host: Host, bdf: str) -> int | None:
+def gpu_home(host: Host, bdf: str) -> int | None:
+    """The NUMA node of a GPU, -1 where the kernel knows none, None where it cannot be read."""
     try:
         return int(host.read(f"{DEVICES}/{bdf}/numa_node"))
     except (OSError, ValueError):

@@ -35,7 +35,7 @@ MODULES = ("nvidia_peermem", "nv_peer_mem")
 _DMA_BUF = (5, 12)
 
 
-@check(lane="system", interval=600, timeout=2.0, codes=(ABSENT, NO_GDRCOPY))
+@check(lane="system", interval=600, timeout=2.0, codes=(ABSENT, NO_GDRCOPY), only_with=("expected", "gdrcopy"))
 def gpu_peermem(host: Host, *, expected: bool = False, gdrcopy: bool = False) -> Iterator[Finding]:
     """A module or dma-buf for GPUDirect RDMA where the profile says ``expected``, and gdrcopy where it is wanted.
 

@@ -25,7 +25,10 @@ def host(sim: SimHost) -> Host:
 def test_it_asks_what_the_shipped_profile_of_this_board_asks(sim: SimHost) -> None:
     made = read_profile(capture(host(sim), "rack7", "Rack 7"), "rack7.toml")
     shipped = profiles()["hgx-h100"]
-    for check in ("gpu_count", "gpu_driver", "gpu_nvlink", "ib_port", "pcie_link"):
+    for check in (
+        "gpu_count", "gpu_driver", "gpu_cuda", "gpu_affinity", "gpu_peermem", "gpu_nvlink", "gpu_nvlink_speed",
+        "ib_port", "pcie_link",
+    ):  # fmt: skip
         assert made.checks[check] == shipped.checks[check], check
     assert set(shipped.match.pci.items()) <= set(made.match.pci.items())
     assert int(str(made.checks["memory"]["min_gib"])) > 1000
@@ -49,6 +52,14 @@ def test_the_memory_of_gpus_is_no_expectation_of_modules(sim: SimHost) -> None:
     made = read_profile(capture(seen, "x", "x"), "x.toml")
     assert made.checks["memory"] == {"min_gib": int(2 * 1006 * 0.99), "beside_processors": True}
     assert made.checks["numa"] == {"nodes": 2}
+
+
+def test_what_is_missing_around_the_gpus_is_not_expected(sim: SimHost) -> None:
+    sim.inject("peermem_unloaded")
+    seen = host(sim)
+    seen.path("/sys/bus/pci/devices/0000:19:00.0/numa_node").write_text("-1\n")
+    made = read_profile(capture(seen, "x", "x"), "x.toml")
+    assert not {"gpu_peermem", "gpu_affinity"} & made.checks.keys()
 
 
 def test_a_lost_gpu_is_no_expectation(sim: SimHost) -> None:
