@@ -11,8 +11,9 @@ from checks import CHECKS, Finding
 from checks.gpu.nvlink import gpu_nvlink
 from checks.gpu.nvlink_errors import Told, bit_error_rate, gpu_nvlink_errors, question
 from checks.gpu.nvlink_speed import gpu_nvlink_speed, link_speeds
-from checks.gpu.values import Fault, NvmlError
+from checks.gpu.values import Fabric, Fault, NvmlError
 from checks.judge.policy import shipped
+from checks.profile import profiles, typed_options
 from checks.runner import run_check
 from tests.fakes import BDFS, FakeNvml, Plant, h100s, pci_tree, planter
 
@@ -266,3 +267,31 @@ def test_every_field_of_the_table_is_nvmls_own() -> None:
             assert field is None or hasattr(pynvml, field), name
         assert rule.field and rule.means and (rule.limit is None) == (rule.ber is not None), name
         assert rule.unless is None or rule.unless in shipped().nvlink, name
+
+
+HARDWARE = {"a100": (12, 25.0), "h100": (18, 26.562), "h200": (18, 26.562), "b200": (18, 53.125), "b300": (18, 53.125)}
+"""Links of a GPU and their GB/s in one direction, as `nvidia-smi nvlink -s` shows them on healthy machines."""
+
+
+@pytest.mark.parametrize("name", sorted(profiles()))
+def test_a_healthy_node_of_every_profile_is_clean(plant: Plant, name: str) -> None:
+    """First rule: boards with and without links, bridged cards, trays of a rack."""
+    profile = profiles()[name]
+    links, speed = next((told for kind, told in HARDWARE.items() if kind in name and "pcie" not in name), (0, 0.0))
+    if name == "h100-nvl":
+        links, speed = 12, 26.562
+    nvml = h100s(4)
+    for index in range(4):
+        nvml[index].links = {link: True for link in range(links)} if links else NvmlError(Fault.NOT_SUPPORTED)
+        nvml[index].fabric = Fabric(3, 0, 2, "ab" * 16, 0b10101010) if "nvl72" in name else Fabric(0)
+        if links:
+            nvml[index].told = {
+                link_speeds: dict.fromkeys(range(links), speed),
+                question(POLICY): Told(links, {(REPLAY, link): 3 for link in range(links)}),
+            }
+    switches = 4 if name.startswith("hgx") else 0
+    host = plant(pci_tree(4, switches=switches) | BOOT | {"/proc/uptime": "5000 1"}, nvml=nvml)
+    for check in ("gpu_nvlink", "gpu_nvlink_speed", "gpu_nvlink_errors", "gpu_fabric"):
+        options = typed_options(check, profile.checks.get(check, {}), where=name)
+        found = run_check(CHECKS[check], host, options).findings
+        assert [f for f in found if f.status not in ("ok", "skipped")] == [], check
