@@ -17,7 +17,8 @@ CHECK_ERROR = code(
     "unknown",
     "self",
     "check {check} failed to look: {error}",
-    explain="Nodevet could not look. It says nothing about the node. Read the agent's log and report the defect.",
+    explain="Nodevet could not look. It says nothing about the node. Of a kept tree: what it needs was not "
+    "captured. Else read the agent's log and report the defect.",
 )
 NEEDS_ROOT = code(
     "needs_root", "skipped", "self", "needs root", explain="Do: run `nodevet check` as root to have this asked, too."
@@ -77,8 +78,16 @@ def _findings(declared: Check, host: Host, options: dict[str, object], manual: b
         return [*found, NEEDS_ROOT(target) if manual else NO_ROOT(target, check=declared.name)]
     except Exception as error:
         name = type(error).__name__
-        return [*found, CHECK_ERROR(target, check=declared.name, error=f"{name}: {error}")]
+        lacking = _lacking(host, error)
+        return [*found, CHECK_ERROR(target, check=declared.name, error=lacking or f"{name}: {error}")]
     return found or [ok(target)]
+
+
+def _lacking(host: Host, error: Exception) -> str:
+    """What a kept tree does not hold, in words; empty for any other error."""
+    if not host.redirected or not isinstance(error, FileNotFoundError | NotADirectoryError) or not error.filename:
+        return ""
+    return f"the tree has no {str(error.filename).removeprefix(str(host.root))}"
 
 
 def _quiet_target(declared: Check, options: Mapping[str, object]) -> str:

@@ -46,7 +46,12 @@ def _level(ctx: click.Context, _: click.Parameter, value: int | None) -> None:
 @json_option
 @click.option("--sysroot", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Look at a captured or simulated tree instead of this machine.")  # fmt: skip
-@click.option("--kmsg", metavar="FILE", type=click.Path(exists=True, path_type=Path), help="Kernel records to read.")
+@click.option(
+    "--kmsg",
+    metavar="FILE",
+    type=click.Path(exists=True, path_type=Path),
+    help="Kernel log to read: the device, or a kept one in any usual form, packed too.",
+)
 @click.option(
     "--profile", "wanted", metavar="NAME|FILE", help="What this node must have, instead of what fits its PCI ids."
 )

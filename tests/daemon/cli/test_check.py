@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,11 +70,12 @@ def test_an_unanswered_question_is_no_health(tmp_path: Path) -> None:
         ("Dec  1 12:00:00 n1 kernel: NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "gpu_xid_reset", "logger"),
         ("Dec  1 12:00:00 n1 kernal: NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "ok", "logger"),
         ("12,7,9912300000,-;NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n", "ok", "its facility"),
+        ("[Dec 1 12:00] NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n[  +0.1] later\n", "gpu_xid_reset", "no facility"),
         ("[ 12.3] NVRM: Xid (PCI:0000:3b:00): 95, Uncontained\n[ 9999.0] later\n", "ok", "no facility"),
     ],
 )
 def test_a_kept_log_is_judged_as_of_its_own_end(tmp_path: Path, text: str, code: str, trust: str) -> None:
-    (log := tmp_path / "log.txt").write_text(text)
+    (log := tmp_path / "log.gz").write_bytes(gzip.compress(text.encode()))
     asked = ("check", "kernel_xid", "--kmsg", str(log), "--json")
     done = nodevet(*asked, config=write_config(tmp_path / "nodevet.toml"))
     findings = document(done)["findings"]
