@@ -43,7 +43,10 @@ def gpfs(host: Host, *, expected: bool = False) -> Iterator[Finding]:
         raise Skip("no GPFS mount")
     known = host.kept("gpfs", lambda: [0])
     if not (known[0] and _is_mmfsd(host, known[0])):
-        known[0] = next((pid for pid in _processes(host) if _is_mmfsd(host, pid)), 0)
+        processes = list(_processes(host))
+        if not processes:
+            raise Skip("no process is seen, as in a tree that was kept without them")
+        known[0] = next((pid for pid in processes if _is_mmfsd(host, pid)), 0)
     if not known[0]:
         yield DEAD("gpfs", mounted=mounted)
     else:

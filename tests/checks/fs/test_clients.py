@@ -63,6 +63,11 @@ def test_gpfs_needs_its_daemon(plant: Plant, tree: Tree, options: dict[str, obje
     assert codes(plant(tree), "gpfs", **options) == expected
 
 
+def test_a_tree_that_was_kept_without_processes_says_nothing_of_a_daemon(plant: Plant) -> None:
+    (found,) = run_check(KNOWN["gpfs"], plant({INFO: GPFS})).findings
+    assert found.status == "skipped"
+
+
 def test_a_daemon_that_dies_or_comes_back_under_another_number_is_seen(plant: Plant) -> None:
     host = plant({INFO: GPFS} | process(4711, "mmfsd"))
     assert codes(host, "gpfs") == []
