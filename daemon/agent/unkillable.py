@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from checks import Host, clean
 from checks.fs.mounts import mounts
@@ -194,14 +193,13 @@ def _held(host: Host, pid: int, points: dict[str, str]) -> Iterator[str]:
 
 
 def _links(host: Host, pid: int) -> Iterator[str]:
-    folder = host.path(f"/proc/{pid}/fd")
     try:
-        names = [Path(folder, name) for name in os.listdir(folder)[:FILES_LIMIT]]
+        names = os.listdir(host.path(f"/proc/{pid}/fd"))[:FILES_LIMIT]
     except OSError:
         names = []
-    for link in [host.path(f"/proc/{pid}/cwd"), *names]:
+    for link in ["cwd", *(f"fd/{name}" for name in names)]:
         try:
-            yield os.readlink(link)
+            yield host.link(f"/proc/{pid}/{link}")
         except OSError:
             continue
 
