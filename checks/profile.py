@@ -20,6 +20,8 @@ else:
     import tomli as tomllib
 
 _PROFILES = Path(__file__).with_name("profiles")
+FIRST_PROCESSOR = 8192
+"""Bytes of /proc/cpuinfo in which the flags of the first processor end, whatever there is of them."""
 Settings = dict[str, dict[str, object]]
 
 
@@ -28,7 +30,10 @@ class ProfileError(ValueError):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """PCI ids ``vendor:device`` and how many a complete node has; half of them tell the kind."""
+    """PCI ids ``vendor:device`` and how many a complete node has.
+
+    Half of them tell the kind, in a virtual machine more than half.
+    """
 
     pci: dict[str, int] = {}
     features: tuple[str, ...] = ()
@@ -105,15 +110,25 @@ def pci_ids(host: Host) -> dict[str, int]:
     return counts
 
 
+def is_guest(host: Host) -> bool:
+    """Whether the node is a virtual machine, by the flag that every hypervisor shows to its guests on x86."""
+    try:
+        flags = host.read_bytes("/proc/cpuinfo", FIRST_PROCESSOR)
+    except OSError:
+        return False
+    return b" hypervisor" in flags
+
+
 def match_profile(host: Host, known: Mapping[str, Profile]) -> Profile:
     """The profile of whose PCI devices at least half are present; the most demanding wins, none = generic.
 
     Half, not all: a node that lost a GPU is still a node of its kind, one with a single adapter for storage is not.
+    A virtual machine that is given half of a board is no such node, so there it takes more than half.
     """
-    present = pci_ids(host)
+    present, more = pci_ids(host), int(is_guest(host))
     fitting = [
         p
         for p in known.values()
-        if p.match.pci and all(2 * present.get(i, 0) >= max(n, 1) for i, n in p.match.pci.items())
+        if p.match.pci and all(2 * present.get(i, 0) >= max(n, 1) + more for i, n in p.match.pci.items())
     ]
     return max(fitting, key=lambda p: (len(p.match.pci), sum(p.match.pci.values()), p.name), default=GENERIC)

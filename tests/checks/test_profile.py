@@ -35,6 +35,20 @@ def test_the_kind_is_told_by_what_is_plugged_in(plant: Plant, tree: dict[str, st
     assert match_profile(plant(tree), profiles()).name == expected
 
 
+GUEST = {"/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme sse2 hypervisor lahf_lm\n"}
+
+
+@pytest.mark.parametrize(
+    ("count", "more", "expected"),
+    [(4, GUEST, "generic"), (7, GUEST, "hgx-b200"), (8, GUEST, "hgx-b200"), (4, {}, "hgx-b200")],
+)
+def test_a_virtual_machine_with_half_a_board_is_no_node_that_lost_the_other_half(
+    plant: Plant, count: int, more: dict[str, str | bytes], expected: str
+) -> None:
+    """Like E44: a cloud gives 4 of the 8 GPUs of a board, and none of them is missing."""
+    assert match_profile(plant(gpus("0x2901", count) | more), profiles()).name == expected
+
+
 def gpus(device: str, count: int) -> dict[str, str | bytes]:
     return {k.replace("0001:", "0002:"): v for k, v in adapters(count, device).items()} | {
         f"/sys/bus/pci/devices/0002:{n:02x}:00.0/{name}": text
