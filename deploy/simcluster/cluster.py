@@ -233,7 +233,7 @@ class SimCluster:
 
     def _agent_config(self, name: str, folder: Path) -> str:
         host, pace = self.hosts[name], self.options.interval
-        paced = "".join(f"[checks.{check}]\ninterval = {pace}\n" for check in _paced())
+        paced = "".join(f"[checks.{check}]\ninterval = {often:g}\n" for check, often in _paced(pace).items())
         return (
             f"# SIMULATED hardware, real agent\n[agent]\ncluster = {json.dumps(CLUSTER)}\nnode = {json.dumps(name)}\n"
             f'socket = "{folder}/agent.sock"\nstate = "{folder}/state"\nmarks = "{folder}/marks"\n'
@@ -282,11 +282,16 @@ class SimCluster:
         self._own[name] = processes.spawn(argv, env=env, log=log, user=user)
 
 
-def _paced() -> list[str]:
-    """Checks that a simulated cluster asks often, so that a fault shows in seconds."""
+FREQUENT, HURRY = 120.0, 20.0
+"""What is asked this often, in seconds, is asked at a simulated cluster's pace; what seldom, so many times as often."""
+
+
+def _paced(pace: float) -> dict[str, float]:
+    """How often checks are asked in a simulated cluster, so that a fault shows in seconds and the rest costs little."""
     from checks.catalog import load
 
-    return [c.name for c in load().values() if c.cost == "passive" and not c.per_job and c.each is None]
+    known = (c for c in load().values() if c.cost == "passive" and not c.per_job and c.each is None)
+    return {c.name: pace if c.interval <= FREQUENT else max(pace, c.interval / HURRY) for c in known}
 
 
 def new_base() -> Path:

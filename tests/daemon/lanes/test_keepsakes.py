@@ -12,6 +12,8 @@ from daemon.lanes.memory import KEPT
 from daemon.lanes.pool import LanePool
 from tests.daemon.lanes.harness import instance, later, only, with_pool
 
+pytestmark = pytest.mark.alone
+
 
 async def before(pool: LanePool) -> object:
     return only((await pool.run(instance("keep", timeout=10.0))).findings).evidence["count"]
