@@ -64,6 +64,8 @@ def bmc_log(
 
     gcm's seven patterns and their like are told, other entries are not; one that was deasserted later has ended.
     ``ignore`` names sensors. A log that was cleared is read anew. Confirm by hand: ``ipmitool sel elist``.
+
+    ``full_pct``: how full the log may be. ``seconds``: how long ipmitool may take.
     """
     try:
         found = entries(ask(host, "sel", "elist", timeout=seconds))

@@ -60,6 +60,8 @@ def bmc_sensors(host: Host, *, ignore: tuple[str, ...] = (), seconds: float = 22
 
     ``ignore`` names sensors as ``ipmitool sdr`` writes them. One without a reading is not judged: a slot may be empty.
     None drains: firmware that reads a sensor wrong is common. Confirm by hand: ``ipmitool sdr elist``.
+
+    ``seconds``: how long ipmitool may take.
     """
     try:
         found = sensors(ask(host, "sdr", "elist", timeout=seconds))

@@ -67,6 +67,8 @@ def redfish(
     Asked only with a ``url``, over TLS; redirects are refused. The certificate is known by ``cafile`` or by its SHA-256
     ``fingerprint``. The file holds ``user`` and ``password`` (TOML, mode 600); a user who may only read is enough.
     Confirm by hand: ``curl -u USER https://BMC/redfish/v1/Chassis``.
+
+    ``credentials_file``: root's file with ``user`` and ``password``. ``seconds``: how long the whole talk may take.
     """
     if not url:
         raise Skip("no Redfish service is named")

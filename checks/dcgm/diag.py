@@ -81,6 +81,9 @@ def dcgm_diag(
     Level 1 takes seconds, 4 up to two hours. Nothing is run while a process computes on one of the GPUs or with MIG
     on; the exit status never makes a fault. Asked by hand or by order only.
     Confirm by hand: ``nodevet check dcgm_diag --level 3``.
+
+    ``command``: the program, by name or path. ``policy_dir``: where the site's tables lie; the agent's own unless
+    set.
     """
     if level not in LIMITS:
         raise ValueError(f"level {level}: expected 1, 2, 3 or 4")

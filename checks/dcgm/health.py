@@ -40,6 +40,8 @@ def dcgm_health(host: Host, *, command: str = "dcgmi", ignore: tuple[str, ...] =
 
     Left out are the systems in ``ignore`` (such as "Thermal system") and violations that lasted 0.0 seconds. Confirm
     by hand: ``dcgmi health -g 0 -f``, ``dcgmi health -g 0 -c``.
+
+    ``command``: the program, by name or path.
     """
     argv = [installed(host, command), "health", "-c", "-j"]
     try:

@@ -53,6 +53,9 @@ def disk_space(
     """Free bytes and inodes in percent, as an ordinary user has them, of each local path; nothing is written.
 
     Remote file systems are left to ``mount``. Confirm by hand: ``df -h``, ``df -i``, ``findmnt``.
+
+    ``paths``: where to look, each in a question of its own. ``min_free_pct`` and ``min_free_inodes_pct``: what must
+    be free there.
     """
     if not paths:
         raise Skip("no path is named")

@@ -59,6 +59,8 @@ def disk_state(host: Host, *, errors_per_hour: int = 50, paths: int = 0) -> Iter
     Removable and virtual disks of a BMC are left out. Some failed commands are questions that a disk does not know,
     so they count by the hour; the limit is ours. ``paths``: how many each array should have, 0 = as many as it has.
     Confirm by hand: ``grep . /sys/block/sd*/device/state``.
+
+    ``errors_per_hour``: failed commands of one disk.
     """
     found = [p for p in host.glob("/sys/block/*") if _DISK.fullmatch(p.name) or _MAPPED.fullmatch(p.name)][:LIMIT]
     if not found:

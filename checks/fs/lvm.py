@@ -33,6 +33,8 @@ def lvm(host: Host, *, groups: tuple[str, ...] = ()) -> Iterator[Finding]:
     """What ``lvs`` says of each named group; it reads disks, so it is asked only where the site names a group.
 
     Confirm by hand: ``lvs -a -o +lv_health_status``.
+
+    ``groups``: the volume groups, by name.
     """
     if not groups:
         raise Skip("no volume group is named")

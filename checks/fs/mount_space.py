@@ -34,6 +34,9 @@ def mount_space(
 
     Local disks are left to ``disk_space``; whether it answers at all is told by ``mount``.
     Confirm by hand: ``df -h <path>``, ``df -i <path>``.
+
+    ``paths``: where to look, each in a question of its own. ``min_free_pct`` and ``min_free_inodes_pct``: what must
+    be free there.
     """
     if not paths:
         raise Skip("no path is named")

@@ -71,6 +71,8 @@ def mount_write(host: Host, *, folders: tuple[str, ...] = (), user: str = "nodev
     Root is nobody on most servers (root_squash), so an account of the node's own /etc/passwd tries; an empty ``user``
     means ourselves. No link on the way to the folder is followed, nothing that exists is opened or replaced, and a
     folder that others may write to must be sticky. Confirm by hand: ``touch <folder>/x && rm <folder>/x``.
+
+    ``folders``: where to try, each a folder of the account's own.
     """
     if not folders:
         raise Skip("no folder is named")

@@ -55,6 +55,8 @@ def nfs_client(host: Host, *, retransmissions_pct: float = 5.0) -> Iterator[Find
 
     Silence needs something that was sent; at least 100 requests are needed before repeats are judged. The limit is
     ours. Confirm by hand: ``cat /proc/self/mountstats``, ``nfsstat -rc``.
+
+    ``retransmissions_pct``: requests that may be sent again.
     """
     mounted = _mounts(_text(host))
     if not mounted:

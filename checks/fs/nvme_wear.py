@@ -49,6 +49,8 @@ def nvme_wear(host: Host, *, used_pct: int = 95) -> Iterator[Finding]:
 
     80 and 100 % of the rated life are gcm's limits for a warning and a fault; a disk that is past it works on, so it
     warns only. Confirm by hand: ``nvme smart-log /dev/nvme0``.
+
+    ``used_pct``: of the life that the maker rates.
     """
     found = disks(host)
     if not found:

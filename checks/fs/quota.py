@@ -45,6 +45,8 @@ def quota(
 
     Local file systems are asked by quotactl(2), Lustre by ``lfs quota``; what a server of another kind keeps is not
     asked. Confirm by hand: ``quota -u 1000``, ``lfs quota -u 1000 <path>``.
+
+    ``used_pct``: of each account's limit.
     """
     if not paths or not accounts:
         raise Skip("no path or no account is named")

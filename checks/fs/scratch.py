@@ -49,6 +49,8 @@ def scratch(
     What was touched within ``min_hours`` and what belongs to accounts below ``min_uid`` is left out. Nothing is opened,
     followed or removed, and a folder on a shared file system is not looked at.
     Confirm by hand: ``ls -la /dev/shm /tmp``.
+
+    ``paths``: the folders. ``max_entries`` and ``max_gib``: what may be left in each.
     """
     if not paths:
         raise Skip("no folder is named")

@@ -39,6 +39,8 @@ def smart(host: Host, *, ignore: tuple[str, ...] = ()) -> Iterator[Finding]:
     A disk that sleeps is not woken. The exit status of smartctl is no verdict (it counts old entries of its log), and
     lost sectors are judged by what came within a day. In a worker of its own: a dying disk keeps the question waiting.
     Confirm by hand: ``smartctl -H -A /dev/sda``.
+
+    ``ignore``: disks that are left out, such as ``sda``.
     """
     found = [p.name for p in host.glob("/sys/block/sd*") if p.name not in ignore and _real(host, p.name)]
     if not found:

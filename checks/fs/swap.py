@@ -29,6 +29,8 @@ def swap(host: Host, *, min_gib: float = 0.0, forbidden: bool = False) -> Iterat
     """Swap areas in use as the kernel lists them, against what is asked for; how full they are ``pressure`` tells.
 
     Compressed memory (zram) is no disk and is left out. Confirm by hand: ``swapon --show``.
+
+    ``min_gib``: the least, 0 asks for none. ``forbidden``: none may be in use.
     """
     if not min_gib and not forbidden:
         raise Skip("nothing is asked of swap")

@@ -87,6 +87,9 @@ def gpu_clocks(host: Host, *, low_pct: int = 70, memory_pct: int = 80, locked_pc
 
     An idle GPU is not looked at: its clocks are low as they should. One that tells a reason (heat, power, sync boost)
     is left to gpu_slowdown. Confirm by hand: ``nvidia-smi -q -d CLOCK,PERFORMANCE``.
+
+    ``low_pct`` (graphics) and ``memory_pct``: what a GPU without a reason must reach. ``locked_pct``: the same for
+    one whose clocks somebody set.
     """
     nvml = opened(host)
     kept = host.kept("gpu_clocks", dict[str, Samples[_Look]])

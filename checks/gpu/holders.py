@@ -39,6 +39,8 @@ def gpu_holders(host: Host, *, limit_mib: int = 512) -> Iterator[Finding]:
 
     Whether a job runs is told by Slurm's control groups; a node without them is not judged. With MIG the memory in
     use is not. A GPU that a hook speaks of is asked by gpu_leftover. Confirm by hand: ``nvidia-smi``.
+
+    ``limit_mib``: what a GPU may keep in use while no process holds it.
     """
     nvml = opened(host)
     busy = jobs_here(host)

@@ -78,6 +78,8 @@ def imex(
     Many sites start the daemon and make the channels for each job, so only a failed daemon is told unless ``service``
     says that it always runs, and only as many ``channels`` are wanted as are promised. The nodes file is read where the
     daemon runs. Confirm by hand: ``systemctl status nvidia-imex``, ``ls /dev/nvidia-caps-imex-channels``.
+
+    ``nodes_file``: where the daemon's list of trays lies.
     """
     if not rack:
         raise Skip("no rack of NVLink by this node's profile")

@@ -134,6 +134,8 @@ def gpu_inventory(
     held to be different: GPUs on one board share them (GB200). Who was swapped for whom: ``nodevet swaps``; how a node
     differs from the others of its profile: ``nodevet firmware``.
     Confirm by hand: ``nvidia-smi --query-gpu=pci.bus_id,name,serial,vbios_version,inforom.img --format=csv``.
+
+    ``memory_mib``: the least of one GPU; 0 compares the GPUs of the node.
     """
     nvml = opened(host)
     trouble: list[Finding] = []

@@ -88,6 +88,8 @@ def gpu_nvlink_errors(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") 
     What came while the agent was being restarted counts, too, and a counter that a reset cleared counts from zero. A
     bit error rate is judged only while its errors grow. A GPU in MIG mode has no NVLink and is left alone.
     Confirm by hand: ``nvidia-smi nvlink -e``.
+
+    ``policy_dir``: where the site's tables lie; the agent's own unless set.
     """
     nvml = opened(host)
     watched = counters(host, "gpu_nvlink_errors")

@@ -166,6 +166,8 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
     Only records of facility kernel count, only those written since we listen, and no expression may rest on a text
     that a user chooses, such as a process name. A line that ends the trouble ends the finding, else it stands for the
     entry's ``hold`` seconds. Confirm by hand: ``dmesg -T --level=emerg,alert,crit,err,warn``.
+
+    ``policy_dir``: where the site's tables lie; the agent's own unless set.
     """
     yield from _taint(host)
     state = host.kept(f"kernel_events {log_path(host)}", lambda: _State(open_log(host)))

@@ -96,6 +96,8 @@ def kernel_xid(
     A GPU that fell off the bus is confirmed on the PCI bus. What is logged beside an error that others come of is its
     victim. ``repeat`` different jobs with one error on one part of a GPU within a day make a warning.
     Confirm by hand: ``dmesg | grep -i xid``.
+
+    ``policy_dir``: where the site's tables lie; the agent's own unless set.
     """
     if usual(host) and not has_nvidia(host):
         raise Skip("no NVIDIA GPU in this node")

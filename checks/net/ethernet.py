@@ -116,6 +116,9 @@ def ethernet(
     An interface that nobody named and that is in no bond is not judged: many are unused. A member that was taken out
     of its bond is missed by ``bond_members`` only. Counters are judged by growth, as the policy's table ``counter``
     says (paths ``statistics/``). Confirm by hand: ``ip -br link``, ``ethtool``, ``cat /proc/net/bonding/*``.
+
+    ``min_mbps``: the least speed, 0 asks for none. ``policy_dir``: where the site's tables lie; the agent's own
+    unless set.
     """
     bonds = host.glob(f"{BONDS}/*")
     if not interfaces and not bonds:

@@ -49,6 +49,8 @@ def ib_counters(
     functions, software adapters, what manages an NVSwitch, and the adapter of the default route unless it is
     InfiniBand. A counter that a device does not have is none, and one that it refuses to tell is not asked for again.
     Confirm by hand: ``grep . /sys/class/infiniband/*/ports/*/*counters/*``.
+
+    ``policy_dir``: where the site's tables lie; the agent's own unless set.
     """
     seen = jobs_ports(host, ignore)
     if not seen:

@@ -36,6 +36,8 @@ def rdma_firmware(host: Host, *, versions: tuple[str, ...] = (), ignore: tuple[s
     A version is named for a board: ``MT_0000000838=28.43.2026``. Boards that are not named are compared within the
     node only; adapters that tell no board or version, and that of the default route, are left out.
     Confirm by hand: ``grep . /sys/class/infiniband/*/{board_id,fw_ver}``.
+
+    ``ignore``: adapters that are left out.
     """
     expected = dict(_pair(text) for text in versions)
     boards: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))

@@ -39,6 +39,9 @@ def roce_pause(
     Which count and how much is the policy's table ``counter``, paths ``ethtool/``; a star stands for all priorities,
     which are added. Asked by ``ethtool``, once an hour, and left out where that is not installed.
     Confirm by hand: ``ethtool -S <interface> | grep -e pause -e phy``.
+
+    ``ignore``: adapters or ports that are left out. ``policy_dir``: where the site's tables lie; the agent's own
+    unless set.
     """
     ports = {interface_of(host, port): port.name for port in roce_ports(host, ignore)}
     watched, now, asked = counters(host, "roce_pause", OLDEST), host.clock(), 0

@@ -55,6 +55,8 @@ def roce_qos(
     ``trust``: dscp or pcp. ``pfc``: eight digits, ``00010000`` for priority 3. ``ecn``: priorities with congestion
     marks. ``traffic_class``: of all RDMA traffic. Read from the files that NVIDIA's driver package makes, without a
     tool. Confirm by hand: ``mlnx_qos -i <interface>``.
+
+    ``ignore``: adapters or ports that are left out.
     """
     if not (trust or pfc or ecn or traffic_class >= 0):
         raise Skip("no setting for lossless traffic is named")

@@ -59,6 +59,8 @@ def site_executable(
     One JSON document on standard output (a finding, or ``{"findings": [...]}``) or the exit status and one line of
     text of a Nagios plugin. A sidecar NAME.toml may hold ``user = "root"``, ``interval``, ``timeout``, and ``blame``,
     which is ``config`` if it says nothing. ``limit`` in seconds. Confirm by hand: run it as its user.
+
+    ``names``: those to ask, by the agent found in the directory.
     """
     if not names:
         raise Skip(f"no executables in {directory}")

@@ -62,6 +62,8 @@ def accounts(
 
     Name a user that only the directory knows. The first that does not answer ends the round: the others would wait
     as long. Confirm by hand: ``getent passwd <user>``, ``sssctl domain-status <domain>``.
+
+    ``seconds``: how long one look-up may take.
     """
     if not users and not domains:
         raise Skip("no user is named")

@@ -65,6 +65,8 @@ def container_runtime(
 
     docker is asked for a ping, containerd must take a connection; enroot, apptainer and podman need user namespaces.
     No container is started. Confirm by hand: ``command -v enroot``, ``unshare -Ur true``, ``docker info``.
+
+    ``folders``: where the programs are looked for. ``seconds``: how long a runtime's socket may take to answer.
     """
     if not runtimes:
         raise Skip("no container runtime is named")

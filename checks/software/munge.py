@@ -74,6 +74,8 @@ def munge(host: Host, *, socket: str = SOCKET, required: bool = False, seconds: 
 
     Where no munged ever ran there is nothing to judge unless it is ``required``. Another node's key or clock is not
     seen here: the clock has a check of its own. Confirm by hand: ``munge -n | unmunge``.
+
+    ``socket``: of the daemon. ``seconds``: how long one answer may take.
     """
     try:
         made = _ask(host, socket, seconds, ENCODE, _request())

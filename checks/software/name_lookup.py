@@ -53,6 +53,8 @@ def name_lookup(host: Host, *, names: tuple[str, ...] = (), seconds: float = 2.0
 
     The first that does not answer ends the round: the others would wait as long.
     Confirm by hand: ``getent ahosts <name>``.
+
+    ``seconds``: how long one look-up may take.
     """
     if not names:
         raise Skip("no name is named")

@@ -63,6 +63,8 @@ def boot(
 
     That the newest installed kernel runs is asked only with ``newest_kernel``: an image may hold several on purpose.
     Confirm by hand: ``ls /run/reboot-required /lib/modules``, ``uptime``.
+
+    ``max_days`` and ``min_seconds``: the longest and shortest time since the boot; 0 asks for none.
     """
     if packages := _pending(host):
         yield PENDING("node", packages="" if packages == [""] else f" for {', '.join(packages)}")

@@ -66,6 +66,8 @@ def cgroups(
 
     Controllers of version 2 are looked for in what the root hands down; ``devices`` is built in there (eBPF). A mixed
     tree counts as version 1, as Slurm takes it. Confirm by hand: ``stat -fc %T /sys/fs/cgroup``, ``cat /proc/cgroups``.
+
+    ``many_pct``: of the 65,535 groups that the kernel has room for. ``max_left``: groups of ended jobs.
     """
     unified = host.path(f"{ROOT}/cgroup.controllers").is_file()
     if not unified and not host.path(ROOT).is_dir():

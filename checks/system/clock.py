@@ -57,6 +57,8 @@ def clock(host: Host, *, warn_offset: float = 1.0, fail_offset: float = 60.0, so
     ``source`` names the one service that may keep the clock: chrony, ntpd, timesyncd or ptp. Limits: munge refuses
     credentials beyond 300 s by default; 60 s leaves time to act. It is never the node's hardware: blame is config.
     Confirm by hand: ``chronyc tracking``, ``ntpq -c rv``, ``timedatectl``.
+
+    ``warn_offset`` and ``fail_offset``: seconds from the true time, in either direction.
     """
     if source:
         yield from _service(host, source)

@@ -26,6 +26,8 @@ def entropy(host: Host, *, min_bits: int = 100) -> Iterator[Finding]:
     """Entropy of kernels that can run out of it; later ones are always ready and are not judged.
 
     The limit is ours. Confirm by hand: ``cat /proc/sys/kernel/random/entropy_avail``.
+
+    ``min_bits``: what the kernel's pool must hold.
     """
     try:
         pool = int(host.read(f"{_RANDOM}/poolsize"))

@@ -73,6 +73,9 @@ def kernel_settings(
     """What the site names is compared with what runs: ``sysctls`` as ``name=value``, ``arguments`` as at boot.
 
     Nothing is expected unless it is named. Confirm by hand: ``uname -r``, ``cat /proc/cmdline``, ``sysctl NAME``.
+
+    ``release`` is compared as a whole (``uname -r``), ``forbidden_arguments`` must not stand in the boot line,
+    ``modules`` must be loaded, ``clocksource`` is the one in use, ``hugepages`` the least number of default size.
     """
     if not any((release, arguments, forbidden_arguments, sysctls, modules, clocksource, hugepages)):
         raise Skip("nothing is asked of the kernel")

@@ -41,6 +41,8 @@ def memory(
     Without ``min_gib`` the number is only kept. With ``beside_processors`` only NUMA nodes with processors count: on
     Grace the kernel's total holds the memory of the GPUs, too, in which a missing module would not show.
     Confirm by hand: ``free -g``, ``numactl -H``, ``dmidecode -t memory``.
+
+    ``max_corrupted_kib``: what may be taken out of use for errors.
     """
     seen = figures(host.read("/proc/meminfo"))
     kib = sum(n.kib for n in numa_nodes(host) if n.processors) if beside_processors else seen["MemTotal"]

@@ -37,6 +37,8 @@ def memory_errors(host: Host, *, corrected_per_hour: int = 100) -> Iterator[Find
     counts from zero; an agent that starts anew goes on where the former one was. The limit
     is ours: published ones range from 10 a day to thousands, and a bad module gives thousands an hour.
     Confirm by hand: ``ras-mc-ctl --error-count``.
+
+    ``corrected_per_hour``: errors that one controller may correct.
     """
     controllers = [p for p in host.glob(f"{CONTROLLERS}/mc*") if p.name[2:].isdecimal()]
     if not controllers:

@@ -48,6 +48,8 @@ def numa(host: Host, *, nodes: int = 0, uneven_pct: float = 20.0) -> Iterator[Fi
     A NUMA node without processors is none of these: on Grace each GPU's memory is one (and more of them are empty),
     elsewhere it is memory on a card. The limit is ours: firmware and crash kernel take a few percent from the first,
     a missing module of twelve takes 8 to 50 %. Confirm by hand: ``numactl -H``.
+
+    ``uneven_pct``: how much less than the largest a NUMA node may have.
     """
     found = numa_nodes(host)
     if not found:

@@ -59,6 +59,9 @@ def pcie_link(
 
     A device may be built for more lanes than its slot has, so what it could do is no expectation. Virtual functions
     have no link of their own. Confirm by hand: ``lspci -vv | grep LnkSta``.
+
+    ``gpu_width``, ``adapter_width`` and ``disk_width``: the least lanes of each kind, 0 compares the devices of a
+    kind; ``adapter_gts``: the least GT/s of adapters, 0 asks for none.
     """
     links = [link for f in functions(host) if (link := _link(host, f)) is not None]
     if not links:

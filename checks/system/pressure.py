@@ -32,6 +32,8 @@ def pressure(host: Host, *, memory_pct: float = 20.0, swap_pct: int = 50) -> Ite
     """Share of the last minute in which all tasks waited for memory (PSI ``full avg60``), and swap in use.
 
     Limits are ours; neither blames the node. Confirm by hand: ``cat /proc/pressure/memory``, ``free``.
+
+    ``memory_pct``: of the last minute in which all waited for memory. ``swap_pct``: of the swap in use.
     """
     figures = dict(re.findall(r"^(\w+): +(\d{1,18}) kB$", host.read("/proc/meminfo"), re.MULTILINE))
     total = int(figures.get("SwapTotal", 0))

@@ -56,6 +56,8 @@ def processes(
     """One pass over the processes' states; one that was in D state at every look for ``stuck_after`` seconds is stuck.
 
     1,000 zombies and 80 % of ids and files are gpud's limits; 300 s are gcm's. Confirm by hand: ``ps -eo pid,stat``.
+
+    ``max_zombies``: ended processes that nobody has waited for. ``used_pct``: of process ids and of open files.
     """
     waiting, zombies, count = _look(host)
     state = host.kept("processes", _Waiting)

@@ -72,6 +72,8 @@ def processors(
     ``microcode`` is the least revision that is wanted, such as ``0x2b000603``.
 
     What is not set is not judged; a processor that is present and off is always told. Confirm by hand: ``lscpu``.
+
+    ``expected``: the least number online, 0 asks for none. ``smt``: hyper-threading, on or off.
     """
     online = cpu_list(host.read(f"{CPUS}/online"))
     if len(online) < expected:

@@ -58,6 +58,8 @@ def temporary(
 
     A folder that does not exist is not judged, nor are modes in a tree that somebody copied, which seldom keeps them.
     Confirm by hand: ``findmnt /dev/shm``, ``df -h /dev/shm``, ``stat -c %a /tmp``.
+
+    ``max_used_pct``: how full /dev/shm may be.
     """
     known = mounts(host)
     mounted = known.get(SHM)
