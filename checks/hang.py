@@ -39,7 +39,7 @@ LANE_SILENT = code(
     "self",
     "worker {lane} has not answered for {seconds:g} s: {why}",
     explain="Nodevet's own worker is late and nothing proves that the device is at fault. It says nothing about the "
-    "node. Look at the load of the node and at the agent's log.",
+    "node. Do: look at the load of the node and at the agent's log.",
 )
 
 _THING = {"nvml": GPU_DRIVER_HUNG, "gpu": GPU_DRIVER_HUNG, "rdma": HCA_DRIVER_HUNG, "fs": MOUNT_HUNG}

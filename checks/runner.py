@@ -18,7 +18,7 @@ CHECK_ERROR = code(
     "self",
     "check {check} failed to look: {error}",
     explain="Nodevet could not look. It says nothing about the node. Of a kept tree: what it needs was not "
-    "captured. Else read the agent's log and report the defect.",
+    "captured. Do: else read the agent's log and report the defect.",
 )
 NEEDS_ROOT = code(
     "needs_root", "skipped", "self", "needs root", explain="Do: run `nodevet check` as root to have this asked, too."

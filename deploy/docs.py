@@ -35,7 +35,7 @@ def _asked(check: Check) -> str:
         when = f"every {check.interval:g} s"
     if check.cost == "deep":
         when = "by hand or by order, on an idle node"
-    return f"{when}{'; required' if check.required else ''}"
+    return f"{when}{'; active' if check.cost == 'active' else ''}{'; required' if check.required else ''}"
 
 
 def _codes(codes: tuple[Code, ...]) -> str:

@@ -46,6 +46,15 @@ def test_what_a_site_is_told_to_write_is_understood() -> None:
     assert asked["redfish"].lane == "redfish", "with an address it has a worker of its own"
 
 
+def test_what_a_site_writes_first_is_understood() -> None:
+    page = CHECKS.with_name("first-settings.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    config = daemon.config.parse_config(example, Path("example.toml"), {})
+    asked = {i.name for i in plan(config, GENERIC)}
+    assert len(config.checks) >= 7
+    assert {c for c in config.checks if not any(name.partition(":")[0] == c for name in asked)} == set()
+
+
 def test_every_check_and_code_explains_itself() -> None:
     for check in load().values():
         assert "onfirm" in check.explain, f"{check.name}: no way to confirm by hand"

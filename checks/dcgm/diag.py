@@ -48,7 +48,9 @@ WARN = code(
     "warn",
     "node",
     "DCGM test {test}: {name}",
-    explain="Worth knowing; the check named in the evidence as `judge` looks at the present state. " + _SEE,
+    explain="Worth knowing; the check named in the evidence as `judge` looks at the present state. "
+    + _SEE
+    + "Do: nothing by itself; look again when the node is idle.",
 )
 CONFIG = code(
     "dcgm_diag_config",
@@ -63,7 +65,8 @@ UNSURE = code(
     "self",
     "DCGM test {test} did not answer: {name}",
     explain="The diagnostic tripped over itself, or was not alone on the node. It says nothing about the hardware. "
-    + _SEE,
+    + _SEE
+    + "Do: ask again when nothing else uses DCGM.",
 )
 _OURS = {c.name: c for c in (HARDWARE, RESET, FAILED, WARN, CONFIG, UNSURE)}
 LIMITS = {1: 180.0, 2: 900.0, 3: 3600.0, 4: 7000.0}
@@ -78,7 +81,7 @@ def dcgm_diag(
 ) -> Iterator[Finding]:
     """``dcgmi diag -r LEVEL -j``, judged by the error numbers and severities in the policy's table ``dcgm``.
 
-    Level 1 takes seconds, 4 up to two hours. Nothing is run while a process computes on one of the GPUs or with MIG
+    ``level`` 1 takes seconds, 4 up to two hours. Nothing is run while a process computes on one of the GPUs or with MIG
     on; the exit status never makes a fault. Asked by hand or by order only.
     Confirm by hand: ``nodevet check dcgm_diag --level 3``.
 

@@ -28,6 +28,8 @@ def dcgm_engine(host: Host, *, required: bool = False, engine: str = "nv-hosteng
     always. Nodevet never starts it.
 
     Confirm by hand: ``systemctl status nvidia-dcgm``.
+
+    ``engine``: the program by which an installed DCGM is known.
     """
     installed(host, engine)
     for unit in UNITS:

@@ -34,7 +34,14 @@ TURNED_READ_ONLY = code(
     explain="The kernel does this after errors of the disk. Confirm: `dmesg | grep -i remount`, `smartctl -a <disk>`. "
     "Do: let jobs end, check the file system, replace the disk if it returns.",
 )
-READ_ONLY = code("disk_read_only", "warn", "config", "file system on {source} is read-only")
+READ_ONLY = code(
+    "disk_read_only",
+    "warn",
+    "config",
+    "file system on {source} is read-only",
+    explain="It was mounted so. Confirm: `findmnt -o OPTIONS <path>`. Do: mount it writable, or take it out of "
+    "``paths``.",
+)
 BROKEN = code(
     "disk_broken",
     "fail",

@@ -42,7 +42,8 @@ UNREACHABLE = code(
     "fail",
     "shared",
     "mounted as {kind} from {source}, which is not reached: {error}",
-    explain="The server is down or no way leads there. Confirm: `ping` of the server, the same path on another node.",
+    explain="The server is down or no way leads there. Confirm: `ping` of the server, the same path on another node."
+    " Do: mend the server or the network; the finding ends by itself.",
 )
 CLIENT_DEAD = code(
     "mount_client_dead",
@@ -52,7 +53,13 @@ CLIENT_DEAD = code(
     explain="A FUSE file system lives in a process of this node, and that one is gone. "
     "Confirm: `ls <path>` says 'Transport endpoint is not connected'. Do: `fusermount -u <path>`, mount it again.",
 )
-UNTOLD = code("mount_untold", "unknown", "self", "mounted, and what it said is no verdict: {error}")
+UNTOLD = code(
+    "mount_untold",
+    "unknown",
+    "self",
+    "mounted, and what it said is no verdict: {error}",
+    explain="An error that tells nobody's fault. Confirm: `stat <path>`. Do: report it if it stays.",
+)
 CODES = (BROKEN, STALE, EVICTED, UNREACHABLE, CLIENT_DEAD, DISK_BROKEN)
 
 _CUT_OFF = frozenset({errno.ESHUTDOWN, errno.ENOTCONN})

@@ -26,7 +26,13 @@ DOWN = code(
     "component {component} is {state}{events}",
     explain="Confirm: `mmhealth node show -v`. Do: `mmhealth event show <event>` says what; it drains no node.",
 )
-UNASKED = code("gpfs_unasked", "unknown", "self", "mmhealth could not be read: {error}")
+UNASKED = code(
+    "gpfs_unasked",
+    "unknown",
+    "self",
+    "mmhealth could not be read: {error}",
+    explain="It says nothing about the node. Confirm: `mmhealth node show`. Do: look why it does not answer.",
+)
 _HEALTH = ["/usr/lpp/mmfs/bin/mmhealth", "node", "show", "-Y"]
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _ILL = frozenset({"DEGRADED", "FAILED", "DEPEND"})

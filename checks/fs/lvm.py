@@ -24,7 +24,13 @@ UNHEALTHY = code(
     explain="A disk of the group is gone or a copy no longer agrees. Confirm: `lvs -a -o +lv_health_status <target>`, "
     "`pvs`. Do: replace the disk, `lvconvert --repair`.",
 )
-UNASKED = code("lvm_unasked", "unknown", "self", "volumes could not be listed: {error}")
+UNASKED = code(
+    "lvm_unasked",
+    "unknown",
+    "self",
+    "volumes could not be listed: {error}",
+    explain="It says nothing about the disks. Confirm: `lvs`. Do: look why it does not answer.",
+)
 _LIST = ["lvs", "--readonly", "--reportformat", "json", "-o", "vg_name,lv_name,lv_attr,lv_health_status"]
 
 

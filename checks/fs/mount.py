@@ -28,7 +28,8 @@ TURNED = code(
     "shared",
     "{kind} from {source} became read-only while we watched",
     explain="Nobody on this node does that to a shared file system unasked: a maintenance, a failing server. "
-    "Confirm: `findmnt -o OPTIONS <path>`, the same on another node.",
+    "Confirm: `findmnt -o OPTIONS <path>`, the same on another node."
+    " Do: look at the server; mount it again when it is well.",
 )
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 

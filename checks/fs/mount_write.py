@@ -21,7 +21,8 @@ FULL = code(
     "shared",
     "{step} failed: {error}",
     explain="No space or quota is left for the account that tries. Confirm: `df -h <folder>`, `df -i <folder>`, the "
-    "account's quota. It drains no node.",
+    "account's quota. It drains no node."
+    " Do: make room, or raise the quota of that account.",
 )
 REFUSED = code(
     "mount_write_refused",

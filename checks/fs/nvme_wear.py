@@ -35,7 +35,13 @@ MEDIA = code(
     explain="Data could not be read or written. Confirm: `nvme smart-log /dev/<target>` twice, `dmesg`. "
     "Do: plan a replacement.",
 )
-UNASKED = code("nvme_unasked", "unknown", "self", "smart log could not be read: {error}")
+UNASKED = code(
+    "nvme_unasked",
+    "unknown",
+    "self",
+    "smart log could not be read: {error}",
+    explain="It says nothing about the disk. Confirm: `nvme smart-log <disk>`. Do: update nvme-cli.",
+)
 DAY = 86400.0
 # NVM Express base specification, SMART / Health Information log page, critical warning.
 _BITS = ("spare below threshold", "temperature", "reliability degraded", "read-only", "volatile memory backup failed")

@@ -21,7 +21,14 @@ SHORT = code(
     explain="What writes as this account will soon fail with 'Disk quota exceeded'. Confirm: `quota -u <account>`, "
     "`lfs quota -u <account> <path>`, `xfs_quota -x -c report`. Do: clean up or raise it; it drains no node.",
 )
-UNASKED = code("quota_unasked", "unknown", "self", "quota of {account} could not be read: {error}")
+UNASKED = code(
+    "quota_unasked",
+    "unknown",
+    "self",
+    "quota of {account} could not be read: {error}",
+    explain="It says nothing about the account. Confirm: `quota` or `lfs quota` as root. Do: correct ``accounts`` "
+    "and ``paths``.",
+)
 _KINDS = {"user": 0, "group": 1, "project": 2}
 _GET = 0x800007
 _LUSTRE = re.compile(r"(\d{1,20})\*?\s+(\d{1,20})\s+(\d{1,20})\s+\S+\s+(\d{1,20})\*?\s+(\d{1,20})\s+(\d{1,20})\s")

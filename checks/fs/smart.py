@@ -25,7 +25,14 @@ SECTORS = code(
     "{what}: {errors} new within {hours:g} h, {total} in its life",
     explain="Confirm: `smartctl -A /dev/<target>` twice. Do: plan a replacement of the disk.",
 )
-UNASKED = code("disk_unasked", "unknown", "self", "its own record could not be read: {error}")
+UNASKED = code(
+    "disk_unasked",
+    "unknown",
+    "self",
+    "its own record could not be read: {error}",
+    explain="It says nothing about the disk. Confirm: `smartctl -a <disk>`. Do: update smartmontools, or name it "
+    "in ``ignore``.",
+)
 DAY = 86400.0
 # What is counted, by the number of a SATA disk's attribute; other counters mean something else for each maker.
 _ATTRIBUTES = {5: "sectors replaced", 197: "sectors that wait to be replaced", 198: "sectors that cannot be read"}

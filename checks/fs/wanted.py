@@ -14,14 +14,16 @@ TYPE = code(
     "warn",
     "config",
     "mounted as {kind}, expected {expected}",
-    explain="Another file system lies here than the site has named. Confirm: `findmnt <path>`, /etc/fstab.",
+    explain="Another file system lies here than the site has named. Confirm: `findmnt <path>`, /etc/fstab."
+    " Do: mount the right one, or correct ``types``.",
 )
 SOURCE = code(
     "mount_source_wrong",
     "warn",
     "config",
     "mounted from {source}, expected {expected}",
-    explain="Confirm: `findmnt -o SOURCE <path>`, `grep <path> /etc/fstab`.",
+    explain="Confirm: `findmnt -o SOURCE <path>`, `grep <path> /etc/fstab`."
+    " Do: mount the right one, or correct ``sources``.",
 )
 OPTION = code(
     "mount_option_wrong",

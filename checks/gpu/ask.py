@@ -21,10 +21,17 @@ GPU_UNANSWERED = code(
     "node",
     "{question} not answered: {error}",
     explain="The driver gave an error for one question about this GPU. gpu_health judges whether the GPU is at fault. "
-    "Confirm: `nvidia-smi -q -i <pci id>`.",
+    "Confirm: `nvidia-smi -q -i <pci id>`."
+    " Do: nothing by itself; if it stays, look at the driver's log.",
 )
 
-NO_PERMISSION = code("gpu_no_permission", "unknown", "self", "driver refuses our question about this GPU")
+NO_PERMISSION = code(
+    "gpu_no_permission",
+    "unknown",
+    "self",
+    "driver refuses our question about this GPU",
+    explain="Confirm: `ls -l /dev/nvidia*`. Do: let the agent run as root, as its unit does.",
+)
 UNTOLD = (GPU_UNANSWERED, NO_PERMISSION)
 """What any check that asks GPUs may find besides: one of them did not answer."""
 

@@ -27,14 +27,16 @@ NO_SIGN = code(
     "self",
     "0 of {expected} GPUs and no other sign that they are dead",
     explain="None was found in any way, which is more often a blind check or a wrong profile than so many dead GPUs. "
-    "Confirm: `lspci -d 10de:`, `nodevet check gpu_count`.",
+    "Confirm: `lspci -d 10de:`, `nodevet check gpu_count`."
+    " Do: correct the profile, or see to the slots and the power of the GPUs.",
 )
 UNSURE = code(
     "gpu_count_unsure",
     "unknown",
     "node",
     "PCI shows {pci} of {expected} GPUs, the driver did not say",
-    explain="The bus looks right and NVML did not answer; gpu_driver says why.",
+    explain="The bus looks right and NVML did not answer; gpu_driver says why."
+    " Do: follow what gpu_driver says; nothing follows from this one.",
 )
 CONFLICT = code(
     "gpu_count_conflict",
@@ -43,7 +45,13 @@ CONFLICT = code(
     "profile expects {profile} GPUs, gres.conf {gres}",
     explain="Two promises differ; the larger one is held. Do: correct the profile or gres.conf.",
 )
-HIGH = code("gpu_count_high", "warn", "config", "{found} GPUs, expected {expected}; correct profile and gres.conf")
+HIGH = code(
+    "gpu_count_high",
+    "warn",
+    "config",
+    "{found} GPUs, expected {expected}; correct profile and gres.conf",
+    explain="Somebody added GPUs, or another profile fits. Do: correct profile and gres.conf.",
+)
 NO_PROMISE = code(
     "gpu_count_no_promise",
     "warn",

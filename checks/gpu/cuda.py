@@ -61,7 +61,8 @@ ENDED = code(
     "node",
     "cuInit gave no answer: {how}",
     explain="The worker that called it ended by itself or was ended after its time. Once says nothing. "
-    "Confirm: `time nvidia-smi`; persistence mode off makes the first call slow.",
+    "Confirm: `time nvidia-smi`; persistence mode off makes the first call slow. "
+    "Do: switch persistence mode on; if it stays, read the kernel's log for the driver.",
 )
 
 WORDS = {

@@ -39,7 +39,13 @@ MODE = code(
     explain="Users may be kept from the GPU. Confirm: `ls -l <path>`, `grep DeviceFile /proc/driver/nvidia/params`. "
     "Do: `chmod`, and look for the udev rule or the module option NVreg_DeviceFileMode that sets it.",
 )
-BAD_MODE = code("gpu_device_file_unset", "unknown", "self", "setting mode is {mode!r}, expected octal such as 0666")
+BAD_MODE = code(
+    "gpu_device_file_unset",
+    "unknown",
+    "self",
+    "setting mode is {mode!r}, expected octal such as 0666",
+    explain='The setting ``mode`` cannot be read. Do: write it in octal, such as "0666".',
+)
 
 CONTROL = ("nvidiactl", "nvidia-uvm")
 OPEN_TO_ALL = 0o666

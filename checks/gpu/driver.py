@@ -44,9 +44,16 @@ UNANSWERED = code(
     "unknown",
     "node",
     "driver gives an error: {error}",
-    explain="NVML does not open and says no more. Confirm: `nvidia-smi`, `dmesg | grep -i nvrm`.",
+    explain="NVML does not open and says no more. Confirm: `nvidia-smi`, `dmesg | grep -i nvrm`."
+    " Do: if it stays, drain the node by hand and reload the driver or reboot.",
 )
-NO_PERMISSION = code("gpu_driver_no_permission", "unknown", "self", "driver refuses us: {error}")
+NO_PERMISSION = code(
+    "gpu_driver_no_permission",
+    "unknown",
+    "self",
+    "driver refuses us: {error}",
+    explain="Confirm: `ls -l /dev/nvidia*`. Do: let the agent run as root, as its unit does.",
+)
 VERSION = code(
     "gpu_driver_version",
     "warn",
@@ -77,7 +84,7 @@ def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[
 
     The library we hold open goes on working after an upgrade, so the installed one is compared with the module too.
     Confirm by hand: ``nvidia-smi``, ``cat /proc/driver/nvidia/version``. A driver that never answers is judged by
-    the lane, as ``gpu_driver_hung``.
+    the lane, as ``gpu_driver_hung``. ``version``: the one that the site wants, if any.
     """
     if not expected and not has_nvidia(host):
         raise Skip("no NVIDIA GPU in this node")

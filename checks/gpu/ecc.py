@@ -19,7 +19,8 @@ UNCORRECTED = code(
     "node",
     "{volatile} uncorrected memory errors since the driver was loaded{where}, limit 0",
     explain="The row was or will be remapped: gpu_remap and the recovery action in gpu_health decide whether the GPU "
-    "must be reset. Confirm: `nvidia-smi -q -d ECC,ROW_REMAPPER -i <pci id>`.",
+    "must be reset. Confirm: `nvidia-smi -q -d ECC,ROW_REMAPPER -i <pci id>`."
+    " Do: nothing by itself; look at gpu_remap.",
 )
 NO_REMAP = code(
     "gpu_ecc_uncorrected_no_remap",

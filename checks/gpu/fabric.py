@@ -44,7 +44,8 @@ ALONE = code(
     "fabric",
     "GPU's connection to the rack's fabric manager is lost",
     explain="What runs goes on; routes are not mended and new domains not made. Confirm: "
-    "`nvidia-smi -q -i <pci id> | grep -A12 Fabric`, the manager on the switch trays.",
+    "`nvidia-smi -q -i <pci id> | grep -A12 Fabric`, the manager on the switch trays."
+    " Do: bring the fabric manager on the switch trays back.",
 )
 SPLIT = code(
     "gpu_fabric_split",

@@ -22,13 +22,21 @@ DOWN = code(
     "links are not re-trained. Confirm: `systemctl status nvidia-fabricmanager`, its version against the driver's. "
     "Do: let jobs end, start it; if it fails, compare versions.",
 )
-STARTING = code("fabric_manager_starting", "warn", "node", "unit {unit} is {active} ({sub})")
+STARTING = code(
+    "fabric_manager_starting",
+    "warn",
+    "node",
+    "unit {unit} is {active} ({sub})",
+    explain="It settles by itself within a minute or fails. Confirm: `systemctl status nvidia-fabricmanager`. Do: "
+    "wait; if it stays so, read its log.",
+)
 ABSENT = code(
     "fabric_manager_absent",
     "warn",
     "config",
     "node has {switches} devices of NVSwitches and unit {unit} is {load}",
-    explain="It may run in a container or on the switch trays; gpu_fabric judges what comes of it.",
+    explain="It may run in a container or on the switch trays; gpu_fabric judges what comes of it."
+    " Do: install it if nothing else does its work.",
 )
 RESTARTED = code(
     "fabric_manager_restarted",
@@ -47,7 +55,8 @@ UNASKED = code(
     "unknown",
     "self",
     "unit {unit} could not be asked about: {error}",
-    explain="systemd did not answer. It says nothing about the node. Confirm: `systemctl status nvidia-fabricmanager`.",
+    explain="systemd did not answer. It says nothing about the node. Confirm: `systemctl status nvidia-fabricmanager`. "
+    "Do: look why systemd does not answer.",
 )
 
 

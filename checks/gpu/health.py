@@ -49,9 +49,18 @@ P2P = code(
     "warn",
     "node",
     "GPU asks that peer-to-peer work ends: {sign}",
-    explain="Confirm: `nvidia-smi -q -i <pci id> | grep -i recovery`, `nvidia-smi nvlink -s`.",
+    explain="Confirm: `nvidia-smi -q -i <pci id> | grep -i recovery`, `nvidia-smi nvlink -s`."
+    " The GPU's NVLinks need mending, its own work is right. Do: when idle, reset the GPU; if it comes "
+    "again, a person looks at the links.",
 )
-IMEX = code("gpu_recover_imex", "warn", "fabric", "GPU asks that the IMEX domain is recovered: {sign}")
+IMEX = code(
+    "gpu_recover_imex",
+    "warn",
+    "fabric",
+    "GPU asks that the IMEX domain is recovered: {sign}",
+    explain="Confirm: `nvidia-imex-ctl -N`, `nvidia-smi -q -i <pci id>`. Do: restart nvidia-imex on all trays of "
+    "the domain when idle.",
+)
 FAILING = code(
     "gpu_failing",
     "fail",
@@ -65,7 +74,8 @@ UNSURE = code(
     "unknown",
     "node",
     "GPU gave {sign}: {why}",
-    explain="One odd answer is no fault. It becomes one when it stays for 30 s while other GPUs answer.",
+    explain="One odd answer is no fault. It becomes one when it stays for 30 s while other GPUs answer."
+    " Do: wait for the next look.",
 )
 INFOROM = code(
     "gpu_inforom",

@@ -53,7 +53,8 @@ UNASKED = code(
     "unknown",
     "self",
     "IMEX could not be asked about: {error}",
-    explain="It says nothing about the node. Confirm: `systemctl status nvidia-imex`, `nvidia-imex-ctl -N`.",
+    explain="It says nothing about the node. Confirm: `systemctl status nvidia-imex`, `nvidia-imex-ctl -N`. "
+    "Do: look why they do not answer.",
 )
 _LOCAL = re.compile(r"\|-- (\d{1,3}(?:\.\d{1,3}){3})\n\s+/32 host LOCAL")
 

@@ -26,14 +26,15 @@ NO_MAP = code(
     "unknown",
     "self",
     "job's GPUs cannot be told from the node's: {why}",
-    explain="Without the way from Slurm's index over gres.conf to the device minor no process is judged.",
+    explain="Without the way from Slurm's index over gres.conf to the device minor no process is judged."
+    " Confirm: gres.conf. Do: name File= for each GPU there.",
 )
 UNSEEN = code(
     "gpu_process_unseen",
     "unknown",
     "self",
     "process {pid} holds this GPU and is not seen in /proc",
-    explain="It just ended, or lives where we cannot see it.",
+    explain="It just ended, or lives where we cannot see it. Do: nothing; the next look tells more.",
 )
 
 GRAPHICS = code(

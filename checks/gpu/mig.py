@@ -55,7 +55,13 @@ EMPTY = code(
     "MIG is on and there is no instance",
     explain="Nobody can use the GPU. " + _LOOK + "Do: make the instances, or switch MIG off and reset the GPU.",
 )
-GARBLED = code("gpu_mig_setting", "unknown", "self", "setting layout is not understood at {entry!r}")
+GARBLED = code(
+    "gpu_mig_setting",
+    "unknown",
+    "self",
+    "setting layout is not understood at {entry!r}",
+    explain="The setting ``layout`` cannot be read. Do: write it as `nodevet explain gpu_mig` says.",
+)
 
 _NOT_FOUND = 6
 _UNNAMED = "?"

@@ -37,7 +37,7 @@ _DMA_BUF = (5, 12)
 
 @check(lane="system", interval=600, timeout=2.0, codes=(ABSENT, NO_GDRCOPY), only_with=("expected", "gdrcopy"))
 def gpu_peermem(host: Host, *, expected: bool = False, gdrcopy: bool = False) -> Iterator[Finding]:
-    """A module or dma-buf for GPUDirect RDMA where the profile says ``expected``, and gdrcopy where it is wanted.
+    """A module or dma-buf for GPUDirect RDMA where the profile says ``expected``, and GDRCopy with ``gdrcopy``.
 
     dma-buf needs the open kernel modules and Linux 5.12, and then no module. Others ask for the module alone or, as
     gpud does, take no notice of a missing one; since only speed is at stake this is a warning.

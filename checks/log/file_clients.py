@@ -10,7 +10,8 @@ SERVER = code(
     "shared",
     "{means}",
     explain="The file server or the way to it; many nodes will say the same. Confirm: `stat` a file there from another "
-    "node. It drains no node.",
+    "node. It drains no node."
+    " Do: look at the server and the network first.",
 )
 EVICTED = code(
     "file_client_evicted",
@@ -18,7 +19,8 @@ EVICTED = code(
     "shared",
     "{means}",
     explain="The server did not hear from this client in time: the mount is listed, open files give errors until the "
-    "programs that hold them end. Confirm: `lfs check servers`, a read of a canary file. It drains no node.",
+    "programs that hold them end. Confirm: `lfs check servers`, a read of a canary file. It drains no node."
+    " Do: end those programs; if it comes again, look at the network and the load of the node.",
 )
 CLIENT = code(
     "file_client_broken",

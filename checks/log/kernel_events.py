@@ -108,7 +108,13 @@ NIC_DEAD = code(
     + _SEE
     + "Do: let jobs end, reload the driver or power-cycle the node.",
 )
-NIC = code("nic_trouble", "warn", "node", "{means} ({lines} lines within {within:g} s, limit {limit})", explain=_SEE)
+NIC = code(
+    "nic_trouble",
+    "warn",
+    "node",
+    "{means} ({lines} lines within {within:g} s, limit {limit})",
+    explain=_SEE + "Do: if it comes again, look at firmware, cable and slot.",
+)
 SWITCH = code(
     "nvswitch_fatal",
     "fail",

@@ -27,7 +27,8 @@ NODE = code(
     "memory of the node ran out: {comm} of {whose} was killed ({kills} in all)",
     explain="Without a limit for the jobs (ConstrainRAMSpace in cgroup.conf, memory as a consumable resource), or with "
     "too little kept back for the system (MemSpecLimit), one program takes what others need. The one that was killed "
-    "need not be the one that took it. Confirm: `dmesg | grep oom-kill`, `free -g`. It drains no node.",
+    "need not be the one that took it. Confirm: `dmesg | grep oom-kill`, `free -g`. It drains no node."
+    " Do: set such a limit.",
 )
 SERVICE = code(
     "oom_service",

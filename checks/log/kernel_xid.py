@@ -52,14 +52,16 @@ WARN = code(
     "node",
     "Xid {xid} {name}: {text}",
     explain="Worth knowing and no fault by itself; the present state decides, see `judge` in the evidence. "
-    "Confirm: `dmesg | grep -i xid`.",
+    "Confirm: `dmesg | grep -i xid`."
+    " Do: read `nodevet policy show xid.<number>` for what this one means.",
 )
 JOB = code(
     "gpu_xid_job",
     "warn",
     "job",
     "Xid {xid} {name}: {text}",
-    explain="NVIDIA's catalogue blames the program: a bad address, an illegal instruction. It never drains a node.",
+    explain="NVIDIA's catalogue blames the program: a bad address, an illegal instruction. It never drains a node."
+    " Do: tell the job's owner.",
 )
 REPEATED = code(
     "gpu_xid_repeated",
@@ -68,7 +70,8 @@ REPEATED = code(
     "Xid {xid} from {programs} different {kind} on {part}, limit {limit}",
     explain="One program's error, but from different jobs on the same part within a day: hardware is possible. What "
     "one job repeats counts once, and what cannot be told whose it was does not count. "
-    "Confirm: run NVIDIA's field diagnostic when the node is idle.",
+    "Confirm: run NVIDIA's field diagnostic when the node is idle."
+    " Do: replace the GPU if the diagnostic fails.",
 )
 # A fault's message may become a public reason: the table's words only, the line itself is evidence.
 _OURS = {c.name: c for c in (RESET, REPLACE, NVLINK, WARN, JOB)}

@@ -15,9 +15,17 @@ UNREADABLE = code(
     "unknown",
     "self",
     "kernel log cannot be read: {error}",
-    explain="No Xid will be seen. The agent needs to read /dev/kmsg (root or CAP_SYSLOG).",
+    explain="No Xid will be seen. The agent needs to read /dev/kmsg (root or CAP_SYSLOG)."
+    " Do: let the agent run as root, as its unit does.",
 )
-OVERRUN = code("kernel_log_overrun", "unknown", "self", "kernel log ran over, some records were never seen")
+OVERRUN = code(
+    "kernel_log_overrun",
+    "unknown",
+    "self",
+    "kernel log ran over, some records were never seen",
+    explain="The kernel wrote faster than we read. Confirm: `dmesg | wc -l`. Do: find who floods the log; boot "
+    "with a larger log_buf_len.",
+)
 
 
 def log_path(host: Host) -> Path:

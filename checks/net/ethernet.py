@@ -21,7 +21,8 @@ ABSENT = code(
     "warn",
     "node",
     "interface is not there",
-    explain="The adapter was not found, or it has another name since the last boot. Confirm: `ip -br link`, `lspci`.",
+    explain="The adapter was not found, or it has another name since the last boot. Confirm: `ip -br link`, `lspci`."
+    " Do: reseat the adapter, or correct the name in the profile.",
 )
 DOWN = code(
     "ethernet_down",
@@ -72,7 +73,8 @@ BOND = code(
     "warn",
     "fabric",
     "{up} of {members} members are up, down: {down}",
-    explain="The rest carries all; the next one down cuts the node off. Confirm: `cat /proc/net/bonding/<target>`.",
+    explain="The rest carries all; the next one down cuts the node off. Confirm: `cat /proc/net/bonding/<target>`."
+    " Do: cable, transceiver, switch port of the member that is down.",
 )
 ALONE = code(
     "bond_no_partner",

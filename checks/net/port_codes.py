@@ -70,7 +70,13 @@ DEAD = code(
     explain="Its driver failed to start it. Confirm: `lspci -k -s <pci id>`, `dmesg | grep <pci id>`. "
     "Do: let jobs end, power-cycle; replace the adapter if it stays.",
 )
-UNBOUND = code("ib_adapter_unbound", "warn", "config", "adapter is on the PCI bus and no driver uses it")
+UNBOUND = code(
+    "ib_adapter_unbound",
+    "warn",
+    "config",
+    "adapter is on the PCI bus and no driver uses it",
+    explain="Confirm: `lspci -k -s <target>`. Do: load the driver (`modprobe mlx5_core`), or name it in ``ignore``.",
+)
 MUTE = code(
     "ib_adapter_no_rdma",
     "warn",
@@ -93,7 +99,8 @@ NO_SIGN = code(
     "self",
     "0 of {count} ports and no adapter on the PCI bus either",
     explain="None was found in any way: a blind check or a wrong profile, more often than so many dead adapters. "
-    "Confirm: `lspci -d 15b3:`, `ibstat -l`.",
+    "Confirm: `lspci -d 15b3:`, `ibstat -l`."
+    " Do: correct the profile, or see to the slots of the adapters.",
 )
 NO_VERBS = code(
     "ib_no_verbs",
@@ -110,8 +117,20 @@ NO_FILE = code(
     explain="No program can open it. Confirm: `ls -l /dev/infiniband`, `udevadm test /sys/class/infiniband_verbs/"
     "uverbsN`. Do: `udevadm trigger`.",
 )
-EXTRA = code("ib_port_unused", "warn", "config", "port is {state} and not expected; name it in the profile's ignore")
-UNREADABLE = code("ib_port_unreadable", "unknown", "node", "port cannot be read: {error}")
+EXTRA = code(
+    "ib_port_unused",
+    "warn",
+    "config",
+    "port is {state} and not expected; name it in the profile's ignore",
+    explain="Confirm: `ibstat`. Do: name it in ``ignore``, or in ``expected`` if jobs shall use it.",
+)
+UNREADABLE = code(
+    "ib_port_unreadable",
+    "unknown",
+    "node",
+    "port cannot be read: {error}",
+    explain="Confirm: `ls /sys/class/infiniband`, `ibstat`. Do: if it stays, read `dmesg | grep -i mlx5`.",
+)
 FLAPPING = code(
     "ib_port_flapping",
     "warn",
@@ -120,7 +139,14 @@ FLAPPING = code(
     explain="Collectives stall whenever it does. Confirm: the counter link_downed. Do: cable, transceiver. It ends by "
     "itself when the link has been steady for as long.",
 )
-CAME_BACK = code("ib_port_came_back", "warn", "fabric", "port was down until {seconds:.0f} s ago")
+CAME_BACK = code(
+    "ib_port_came_back",
+    "warn",
+    "fabric",
+    "port was down until {seconds:.0f} s ago",
+    explain="It passes by itself. Confirm: `dmesg | grep -i link`. Do: nothing once; look at cable and "
+    "transceiver if it comes again.",
+)
 CODES = (
     DOWN,
     NO_SM,

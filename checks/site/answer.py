@@ -15,15 +15,28 @@ MOST_EVIDENCE = 32
 NAGIOS: tuple[Status, ...] = ("ok", "warn", "fail", "unknown")
 _CODE = re.compile(r"[a-z][a-z0-9_]{1,57}")
 _CONFIRM = "What it means is the site's to say. Confirm: run the executable in checks.d by hand, as its user. "
-WARN = code("site_warn", "warn", "config", "site executable {name} warns: {text}", explain=_CONFIRM)
+WARN = code(
+    "site_warn",
+    "warn",
+    "config",
+    "site executable {name} warns: {text}",
+    explain=_CONFIRM + "Do: what the site's own page says.",
+)
 FAIL = code(
     "site_fail",
     "fail",
     "config",
     "site executable {name} fails: {text}",
-    explain=_CONFIRM + "A node is drained for it only where the site's sidecar or document says blame `node`.",
+    explain=_CONFIRM + "A node is drained for it only where the site's sidecar or document says blame `node`."
+    " Do: what the site's own page says.",
 )
-UNKNOWN = code("site_unknown", "unknown", "self", "site executable {name} could not tell: {text}", explain=_CONFIRM)
+UNKNOWN = code(
+    "site_unknown",
+    "unknown",
+    "self",
+    "site executable {name} could not tell: {text}",
+    explain=_CONFIRM + "Do: what the site's own page says.",
+)
 _OWN: dict[Status, Code] = {"warn": WARN, "fail": FAIL, "unknown": UNKNOWN}
 
 

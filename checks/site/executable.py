@@ -27,7 +27,8 @@ GARBLED = code(
     "self",
     "site executable {name} gave no answer: {why}",
     explain="Expected is one JSON document on standard output, or a line of text with exit status 0 to 3. What cannot "
-    "be understood is never a pass. Confirm: run it by hand, as its user.",
+    "be understood is never a pass. Confirm: run it by hand, as its user."
+    " Do: mend what it prints.",
 )
 SLOW = code(
     "site_executable_slow",

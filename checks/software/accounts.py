@@ -37,7 +37,13 @@ OFFLINE = code(
     + CONFIRM
     + "Do: look at the server; `sssctl domain-status` names it.",
 )
-UNASKED = code("accounts_unasked", "unknown", "self", "{what} could not be asked about: {error}")
+UNASKED = code(
+    "accounts_unasked",
+    "unknown",
+    "self",
+    "{what} could not be asked about: {error}",
+    explain="It says nothing about the node. Do: see that `getent` and, with ``domains``, `sssctl` are there and run.",
+)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,254}")
 _STATE = re.compile(r"^Online status:\s*(\w{1,20})", re.MULTILINE)
 _NOT_FOUND = 2

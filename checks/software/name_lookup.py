@@ -34,7 +34,13 @@ OTHER = code(
     "name {name} leads to {found}, expected {expected}",
     explain=CONFIRM + "Do: correct /etc/hosts or the name server's entry.",
 )
-UNASKED = code("names_unasked", "unknown", "self", "name {name} could not be looked up: {error}")
+UNASKED = code(
+    "names_unasked",
+    "unknown",
+    "self",
+    "name {name} could not be looked up: {error}",
+    explain="It says nothing about the node. Confirm: `getent ahosts <name>`. Do: see that getent is there and runs.",
+)
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,252}[A-Za-z0-9_.])?")
 _NOT_FOUND = 2
 _ADDRESSES = 16

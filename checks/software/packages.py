@@ -39,7 +39,13 @@ HALF = code(
     "package {package} is {state}",
     explain="An installation was cut short. Confirm: `dpkg --audit`. Do: `dpkg --configure -a`, `apt-get -f install`.",
 )
-UNASKED = code("packages_unasked", "unknown", "self", "packages could not be asked about: {error}")
+UNASKED = code(
+    "packages_unasked",
+    "unknown",
+    "self",
+    "packages could not be asked about: {error}",
+    explain="It says nothing about the node. Confirm: `dpkg -l` or `rpm -qa`. Do: mend the package database.",
+)
 DPKG = "/var/lib/dpkg/status"
 RPM = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
 _DPKG_LIMIT = 64 * 1024 * 1024

@@ -46,7 +46,8 @@ SHORT = code(
     "warn",
     "config",
     "up for {seconds:.0f} s only, limit {min_seconds:g} s",
-    explain="The site wants a node to settle after a boot. It passes by itself. Confirm: `uptime`, `last -x reboot`.",
+    explain="The site wants a node to settle after a boot. It passes by itself. Confirm: `uptime`, `last -x reboot`."
+    " Do: wait.",
 )
 _REQUIRED = ("/run/reboot-required", "/var/run/reboot-required")
 _MODULES = "/lib/modules"

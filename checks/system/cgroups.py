@@ -62,7 +62,7 @@ def cgroups(
     many_pct: int = 80,
     max_left: int = 100,
 ) -> Iterator[Finding]:
-    """Version (1 or 2) and ``controllers`` as named, groups well below the kernel's limit, none left of ended jobs.
+    """``version`` (1 or 2) and ``controllers`` as named, groups well below the kernel's limit, none left of ended jobs.
 
     Controllers of version 2 are looked for in what the root hands down; ``devices`` is built in there (eBPF). A mixed
     tree counts as version 1, as Slurm takes it. Confirm by hand: ``stat -fc %T /sys/fs/cgroup``, ``cat /proc/cgroups``.

@@ -28,7 +28,14 @@ SOURCE = code(
     explain="Confirm: `systemctl status chronyd ntpd systemd-timesyncd phc2sys`. Do: start the one that the site uses "
     "and stop the others: two of them pull the clock to and fro.",
 )
-UNASKED = code("clock_unasked", "unknown", "self", "clock cannot be judged: {error}")
+UNASKED = code(
+    "clock_unasked",
+    "unknown",
+    "self",
+    "clock cannot be judged: {error}",
+    explain="It says nothing about the node. Do: see that the time service runs and `chronyc -c tracking` or "
+    "`ntpq` answers.",
+)
 
 COMMAND = ("chronyc", "-c", "tracking")
 _OFFSET, _FIELDS = 4, 14

@@ -25,9 +25,10 @@ _SHOWN = 100
 
 @check(lane="system", interval=600, timeout=2.0, codes=(WRONG,))
 def os_image(host: Host, *, release: tuple[str, ...] = (), files: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """Lines of os-release (``VERSION_ID=22.04``, ``IMAGE_VERSION=2026.11.*``), and the first line of a site's files.
+    """Lines of os-release as ``release`` names them, and the first line of a site's ``files``.
 
-    ``files`` are like ``/etc/image-version=gpu-7*``; ``*`` stands for anything. Nothing is expected unless it is named.
+    ``release`` is like ``VERSION_ID=22.04`` or ``IMAGE_VERSION=2026.11.*``, ``files`` like
+    ``/etc/image-version=gpu-7*``; ``*`` stands for anything. Nothing is expected unless it is named.
     Confirm by hand: ``cat /etc/os-release``.
     """
     if not release and not files:

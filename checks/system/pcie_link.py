@@ -25,7 +25,8 @@ ODD = code(
     "node",
     "link runs with {width} lanes, its like in this node with {siblings}",
     explain="Where the profile names no width, the devices of one kind are compared. "
-    "Confirm: `lspci -vv -s <target> | grep -e LnkCap -e LnkSta`.",
+    "Confirm: `lspci -vv -s <target> | grep -e LnkCap -e LnkSta`."
+    " Do: when idle, reseat the device or its riser; name the width in the profile.",
 )
 SLOW = code(
     "pcie_speed_low",

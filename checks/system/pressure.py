@@ -15,7 +15,8 @@ MEMORY = code(
     "job",
     "every task waited for memory {percent:g} % of the last minute, limit {limit_pct:g} %",
     explain="What runs needs more memory than it may have: the job's, not the node's trouble. "
-    "Confirm: `cat /proc/pressure/memory`, and the same file of the job's cgroup.",
+    "Confirm: `cat /proc/pressure/memory`, and the same file of the job's cgroup."
+    " Do: nothing to the node; tell the job's owner.",
 )
 SWAPPING = code(
     "swap_used",

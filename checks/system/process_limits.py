@@ -42,7 +42,7 @@ PROCESSES_LIMIT = 200_000
 
 @check(lane="system", interval=600, timeout=3.0, codes=(LOW,))
 def process_limits(host: Host, *, limits: tuple[str, ...] = (), process: str = "slurmd") -> Iterator[Finding]:
-    """Each of ``limits`` (``memlock=unlimited``, ``nofile=131072``, ``stack=8M``) is met by the process's soft limit.
+    """Each of ``limits`` (``memlock=unlimited``, ``nofile=131072``, ``stack=8M``) is met by ``process`` (soft limit).
 
     Nothing is expected unless it is named. aws asks for 16 GiB of locked memory, most sites for unlimited.
     Confirm by hand: ``cat /proc/$(pgrep -o slurmd)/limits``.

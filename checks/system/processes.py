@@ -16,28 +16,32 @@ STUCK = code(
     "node",
     "{count} processes wait in the kernel for more than {seconds:.0f} s, the first in {where}",
     explain="They cannot be ended, and what they hold (GPUs, files) stays held. What they wait for has a check of its "
-    "own: a mount, a driver. Confirm: `ps -eo pid,stat,wchan:32,comm | grep ' D'`, `cat /proc/<pid>/stack`.",
+    "own: a mount, a driver. Confirm: `ps -eo pid,stat,wchan:32,comm | grep ' D'`, `cat /proc/<pid>/stack`."
+    " Do: mend what they wait for; only a reboot frees a process that stays.",
 )
 ZOMBIES = code(
     "zombies_many",
     "warn",
     "job",
     "{count} ended processes were not collected by their parents, limit {limit}",
-    explain="A program does not wait for its children. Confirm: `ps -eo ppid,stat | grep Z | sort | uniq -c`.",
+    explain="A program does not wait for its children. Confirm: `ps -eo ppid,stat | grep Z | sort | uniq -c`."
+    " Do: tell the owner of the program, or end the parent.",
 )
 PIDS = code(
     "process_ids_short",
     "warn",
     "node",
     "{used} tasks of at most {limit} ({percent} %, limit {limit_pct} %)",
-    explain="New processes will soon fail with EAGAIN. Confirm: `cat /proc/loadavg /proc/sys/kernel/pid_max`.",
+    explain="New processes will soon fail with EAGAIN. Confirm: `cat /proc/loadavg /proc/sys/kernel/pid_max`."
+    " Do: find who makes them (`ps -eLf`), or raise kernel.pid_max.",
 )
 FILES = code(
     "open_files_short",
     "warn",
     "node",
     "{used} open files of at most {limit} ({percent} %, limit {limit_pct} %)",
-    explain="New files will soon fail with ENFILE. Confirm: `cat /proc/sys/fs/file-nr`.",
+    explain="New files will soon fail with ENFILE. Confirm: `cat /proc/sys/fs/file-nr`."
+    " Do: find who holds them (`lsof`), or raise fs.file-max.",
 )
 Key = tuple[int, int]
 

@@ -29,7 +29,8 @@ OFFLINE = code(
     "warn",
     "config",
     "processors {offline} are present and switched off",
-    explain="Somebody or a program took them offline: `echo 1 > /sys/devices/system/cpu/cpuN/online`.",
+    explain="Somebody or a program took them offline: `echo 1 > /sys/devices/system/cpu/cpuN/online`."
+    " Do: put them on again, and find what took them off: else it will do so again.",
 )
 SMT = code(
     "cpu_threads_wrong",
@@ -73,7 +74,8 @@ def processors(
 
     What is not set is not judged; a processor that is present and off is always told. Confirm by hand: ``lscpu``.
 
-    ``expected``: the least number online, 0 asks for none. ``smt``: hyper-threading, on or off.
+    ``expected`` and ``sockets``: the least number online, 0 asks for none. ``smt``: hyper-threading, on or off.
+    ``governor``: of each processor.
     """
     online = cpu_list(host.read(f"{CPUS}/online"))
     if len(online) < expected:

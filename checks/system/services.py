@@ -16,7 +16,14 @@ FAILED = code(
     "unit {unit} is {active} ({sub}), expected active",
     explain="Confirm: `systemctl status <unit>`, `journalctl -u <unit> -b`. Do: start it; find out why it ended.",
 )
-STARTING = code("service_starting", "warn", "node", "unit {unit} is {active} ({sub})")
+STARTING = code(
+    "service_starting",
+    "warn",
+    "node",
+    "unit {unit} is {active} ({sub})",
+    explain="It settles by itself or fails. Confirm: `systemctl status <unit>`. Do: wait; if it stays so, read "
+    "its log.",
+)
 ABSENT = code(
     "service_absent",
     "skipped",
@@ -39,7 +46,13 @@ UNWANTED = code(
     "unit {unit} is {active} ({sub}), expected not to run",
     explain="Confirm: `systemctl status <unit>`. Do: `systemctl disable --now <unit>`, or take it off the list.",
 )
-UNASKED = code("service_unasked", "unknown", "self", "unit {unit} could not be asked about: {error}")
+UNASKED = code(
+    "service_unasked",
+    "unknown",
+    "self",
+    "unit {unit} could not be asked about: {error}",
+    explain="It says nothing about the node. Confirm: `systemctl show <unit>`. Do: look why systemd does not answer.",
+)
 
 
 @check(lane="system", interval=120, timeout=5.0, codes=(FAILED, STARTING, ABSENT, MASKED, UNWANTED, UNASKED))

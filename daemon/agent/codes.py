@@ -11,21 +11,24 @@ HOOK_UNANSWERED = code(
     "unknown",
     "self",
     "{count} hook calls were not answered: {causes}",
-    explain="Slurm's hook could not ask the agent and let the job through. See the agent's log at that time.",
+    explain="Slurm's hook could not ask the agent and let the job through. "
+    "Confirm: `journalctl -u nodevet-agent` at that time. Do: see why the agent was away or late; `nodevet hook test`.",
 )
 STATE_DIR_HUNG = code(
     "state_dir_hung",
     "unknown",
     "self",
     "state directory has owed an answer for {seconds} s, limit {limit} s",
-    explain="The disk under /var/lib/nodevet does not answer. Decisions stand; reports are kept in memory.",
+    explain="The disk under /var/lib/nodevet does not answer. Decisions stand; reports are kept in memory. "
+    "Confirm: `ls /var/lib/nodevet`, the kernel's log. Do: mend the disk, then restart the agent.",
 )
 STATE_DIR_FAILED = code(
     "state_dir_failed",
     "unknown",
     "self",
     "state directory takes no reports: {error}",
-    explain="The disk is full, read-only or broken for us. Decisions stand; reports are kept in memory.",
+    explain="The disk is full, read-only or broken for us. Decisions stand; reports are kept in memory. "
+    "Confirm: `df -h /var/lib/nodevet`, `df -i /var/lib/nodevet`. Do: make room or mend the disk.",
 )
 REPORTS_LOST = code(
     "reports_lost",
@@ -40,7 +43,8 @@ CONFIG_BROKEN = code(
     "unknown",
     "self",
     "configuration is not used: {error}",
-    explain="The agent admits every job until the configuration is mended and the agent reloaded.",
+    explain="The agent admits every job until the configuration is mended and the agent reloaded. "
+    "Confirm: `nodevet config check`. Do: mend what it names, reload the agent.",
 )
 CONFIG_KEPT = code(
     "config_not_taken",
@@ -76,5 +80,6 @@ GPU_MAP_UNKNOWN = code(
     "unknown",
     "self",
     "job's GPUs are not known on this node: {why}",
-    explain="SLURM_JOB_GPUS could not be mapped over gres.conf to device minors, so the job's GPUs were not looked at.",
+    explain="SLURM_JOB_GPUS could not be mapped over gres.conf to device minors, so the job's GPUs were not "
+    "looked at. Confirm: `scontrol show job -d <id>`, gres.conf. Do: name File= for each GPU.",
 )

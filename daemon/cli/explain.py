@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -44,9 +46,15 @@ def explain(ctx: click.Context, name: str | None, everything: bool, as_json: boo
     elif name in CODES:
         _code(CODES[name], known, site_policy(settings(ctx)), as_json)
     elif name in known:
-        _check(known[name], as_json)
+        _check(known[name], site_policy(settings(ctx)), as_json)
     else:
-        raise Refused(f"no code and no check {name!r}{nearest(name, [*CODES, *known])}")
+        raise Refused(f"no code and no check {name!r}{_elsewhere(name) or nearest(name, [*CODES, *known])}")
+
+
+def _elsewhere(name: str) -> str:
+    """Where the number of an Xid is told, which people read in the kernel's log and ask for here."""
+    found = re.fullmatch(r"(?:(xid|sxid)[ ._:-]?)?(\d{1,5})", name.strip().lower())
+    return f"; of an Xid: nodevet policy show {found[1] or 'xid'}.{found[2]}" if found else ""
 
 
 def _code(code: Code, known: dict[str, Check], policy: Policy, as_json: bool) -> None:
@@ -75,7 +83,9 @@ def _code(code: Code, known: dict[str, Check], policy: Policy, as_json: bool) ->
         click.echo(f"  {field} = {item['value']}   ({item['origin']})")
 
 
-def _check(declared: Check, as_json: bool) -> None:
+def _check(declared: Check, policy: Policy, as_json: bool) -> None:
+    from checks.judge.differ import outcome
+
     options = {name: "" if p.default is inspect.Parameter.empty else p.default for name, p in declared.options.items()}
     if as_json:
         facts = {k: getattr(declared, k) for k in ("name", "title", "lane", "cost", "scope", "interval", "timeout")}
@@ -90,6 +100,15 @@ def _check(declared: Check, as_json: bool) -> None:
         + (", at a hook only" if declared.per_job else "")
     )
     for name, value in options.items():
-        click.echo(f"setting {name} = {value!r}")
+        click.echo(f"setting {name} = {value!r} (default)")
     for code in declared.codes:
-        click.echo(f"code {code.name}: {code.status}, blame {code.blame}")
+        found = outcome(policy, code.name, code.status, code.blame)
+        click.echo(f"code {code.name}: {code.status}, blame {code.blame}; {_acts(found)}")
+    click.echo("\nnodevet explain CODE says how to confirm a code and what to do")
+
+
+def _acts(found: Mapping[str, object]) -> str:
+    """What the policy in force makes of a code, in a few words."""
+    if {found["prolog"], found["interval"]} <= {"admit"}:
+        return "shown only" + (" (in shadow)" if found.get("shadow") else "")
+    return f"at a job: {found['prolog']}, between jobs: {found['interval']}"

@@ -63,8 +63,9 @@ def _code(code: Code, policy: Policy) -> dict[str, object]:
     declared = {"status": code.status, "blame": code.blame}
     judged = {"status": found["status"], "blame": found["blame"]} if code.blame != "self" else declared
     more = {name: found.get(name) for name in ("confirm", "resume")}
+    words = {"message": code.template, "explain": code.explain}
     return {"code": code.name, **judged, "action": action, "shadow": bool(found.get("shadow")), **more,
-            "declared": declared}  # fmt: skip
+            "declared": declared, **words}  # fmt: skip
 
 
 def _faults(codes: Sequence[Code], policy: Policy) -> str:

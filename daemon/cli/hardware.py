@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +30,7 @@ def hardware(model: str | None, as_json: bool) -> None:
 
     known = tables()
     if model is not None and model not in known.accelerator:
-        raise Refused(f"no accelerator {model!r}{nearest(model, known.accelerator)}")
+        raise Refused(_unknown(model, known.accelerator))
     chosen = known.accelerator if model is None else {model: known.accelerator[model]}
     mine = {name: _of(getattr(known, name), model) for name in ("node", "collective", "floor")}
     if as_json:
@@ -42,6 +42,12 @@ def hardware(model: str | None, as_json: bool) -> None:
     click.echo("\nSources:")
     for name, source in known.sources.items():
         click.echo(f"  {name}: {source}")
+
+
+def _unknown(model: str, known: Collection[str]) -> str:
+    """A family's name is answered with its members, as people say H100 and mean any of them."""
+    family = [name for name in known if name.startswith(model.lower())]
+    return f"no accelerator {model!r}" + (f"; there are {', '.join(family)}" if family else nearest(model, known))
 
 
 def _of(entries: dict[str, object], model: str | None) -> dict[str, object]:

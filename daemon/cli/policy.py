@@ -137,6 +137,8 @@ def _no_rule(name: str, found: Policy) -> str:
     load()
     part, _, key = name.partition(".")
     if key and part in _parts():
+        if key.isdigit() and "default" in getattr(found, part):
+            return f"no entry {key!r} in the table {part}: {part}.default says what follows"
         return f"no entry {key!r} in the table {part}{nearest(key, getattr(found, part))}"
     if name not in CODES:
         return f"no code and no table {name!r}{nearest(name, [*CODES, *found.codes, *_parts()])}"

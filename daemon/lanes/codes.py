@@ -9,14 +9,16 @@ LANE_BUSY = code(
     "unknown",
     "self",
     "lane {lane} was busy for {waited} s",
-    explain="Earlier questions to the same worker process were still being answered. It says nothing about the node.",
+    explain="Earlier questions to the same worker process were still being answered. It says nothing about the node. "
+    "Do: nothing once; if it stays, see `nodevet status` and the load of the node.",
 )
 LANE_SLOW = code(
     "lane_slow",
     "unknown",
     "self",
     "no answer from lane {lane} within the {budget} s this occasion allows",
-    explain="The time of this occasion ran out before the check's own. It says nothing about the node.",
+    explain="The time of this occasion ran out before the check's own. It says nothing about the node. "
+    "Do: nothing once; if it stays, see `nodevet status` and the load of the node.",
 )
 LANE_BROKEN = code(
     "lane_broken",
@@ -24,5 +26,6 @@ LANE_BROKEN = code(
     "self",
     "lane {lane}: {why}",
     explain="A worker process ended or could not be started. It is started again after a pause. "
-    "Nothing is said about the node. A driver library that crashes its caller shows here too.",
+    "Nothing is said about the node. A driver library that crashes its caller shows here too. "
+    "Do: read `journalctl -u nodevet-agent`; if it comes again, look at the driver that this worker calls.",
 )

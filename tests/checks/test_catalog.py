@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
@@ -51,6 +52,22 @@ def test_every_code_of_a_check_is_explained_by_itself_or_its_check() -> None:
         for made in declared.codes:
             assert CODES[made.name] == made
             assert made.explain or declared.explain
+
+
+def test_every_code_says_what_to_do_and_it_or_its_check_how_to_confirm() -> None:
+    """No status is left without a next step, our own trouble neither."""
+    for declared in OURS:
+        for made in declared.codes:
+            assert "Do: " in made.explain, made.name
+            assert "Confirm" in made.explain or "onfirm by hand" in declared.explain, made.name
+            assert "  " not in made.explain and not made.explain.startswith(" "), made.name
+
+
+@pytest.mark.parametrize("declared", OURS, ids=lambda c: c.name)
+def test_every_setting_of_a_check_is_spoken_of(declared: Check) -> None:
+    """docs/settings.md sends its reader to ``nodevet explain`` for what a setting means."""
+    named = re.findall(r"``([a-z_]+)(?: ?=[^`]*)?``", declared.explain)
+    assert [name for name in declared.options if name not in named] == []
 
 
 def test_a_per_job_check_is_never_asked_between_jobs() -> None:

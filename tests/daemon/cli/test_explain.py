@@ -58,6 +58,7 @@ def test_every_check_tells_all_of_itself(tmp_path: Path) -> None:
         assert set(found["parameters"]) == set(found["parameter_types"]) == set(declared.options)
         assert [c["code"] for c in found["codes"]] == [c.name for c in declared.codes]
         assert found["subject"] and found["codes"] is not None
+        assert [c["explain"] for c in found["codes"]] == [c.explain for c in declared.codes]
 
 
 def test_the_table_has_a_line_a_check(tmp_path: Path) -> None:
@@ -72,3 +73,30 @@ def test_the_table_has_a_line_a_check(tmp_path: Path) -> None:
 def test_one_of_both_is_asked_for(argv: tuple[str, ...]) -> None:
     done = nodevet(*argv)
     assert done.returncode == 64 and "name a code or a check, or give --list" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["79", "xid.79", "Xid 79", "xid79"])
+def test_who_asks_for_an_xid_is_sent_to_its_table(name: str) -> None:
+    done = nodevet("explain", name)
+    assert done.returncode == 1 and "nodevet policy show xid.79" in done.stderr
+
+
+def test_a_check_says_which_of_its_codes_act(tmp_path: Path) -> None:
+    (tmp_path / "policy.d").mkdir()
+    (tmp_path / "policy.d/site.toml").write_text('version = "s"\n[codes.ib_port_absent]\nshadow = true\n')
+    config = write_config(tmp_path / "nodevet.toml", f'policy_dir = "{tmp_path}/policy.d"\n')
+    lines = nodevet("explain", "ib_port", config=config).stdout.splitlines()
+    told = {line.split()[1].rstrip(":"): line for line in lines if line.startswith("code ")}
+    assert told["ib_port_down"].endswith("at a job: refuse, between jobs: drain")
+    assert told["ib_port_absent"].endswith("shown only (in shadow)")
+    assert told["ib_port_slow"].endswith("shown only")
+
+
+def test_a_family_of_accelerators_is_answered_with_its_members() -> None:
+    done = nodevet("hardware", "H100")
+    assert done.returncode == 1 and "h100-sxm" in done.stderr and "h100-pcie" in done.stderr
+
+
+def test_an_xid_that_no_table_names_is_sent_to_the_default(tmp_path: Path) -> None:
+    done = nodevet("policy", "show", "xid.9999", config=write_config(tmp_path / "nodevet.toml"))
+    assert done.returncode == 1 and "xid.default says what follows" in done.stderr
