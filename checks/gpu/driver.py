@@ -80,7 +80,8 @@ NO_LIBRARY = code(
     codes=(MISMATCH, NOT_LOADED, LIBRARY, UNANSWERED, NO_PERMISSION, VERSION, NO_LIBRARY),
 )
 def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[Finding]:
-    """Driver and library open together; ``expected`` GPUs make a missing driver a fault, 0 leaves it alone.
+    """Driver and library open together; ``expected`` GPUs make a missing driver a fault, 0 leaves it alone. ``version``
+    is a whole one or a branch ("580").
 
     The library we hold open goes on working after an upgrade, so the installed one is compared with the module too.
     Confirm by hand: ``nvidia-smi``, ``cat /proc/driver/nvidia/version``. A driver that never answers is judged by
@@ -101,7 +102,7 @@ def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[
     library = next((v for v in (driver, _installed(host, module)) if module and v and v != module), "")
     if library:
         yield MISMATCH("node", module=module, library=library)
-    elif version and driver != version:
+    elif version and not f"{driver}.".startswith(f"{version}."):
         yield VERSION("node", driver=driver, version=version)
     if missing := missing_library(host, (CUDA,)):
         yield NO_LIBRARY("node", library=missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -130,11 +131,21 @@ def kernel_xid(
 def _judge(host: Host, events: Events, policy: Policy) -> Iterator[Finding]:
     primary = causes(events, policy)
     mark_victims(events, primary, policy)
-    for event in events.standing.values():
+    for event in _one_each(events):
         cause = cause_of(event, primary, policy)
         found = _victim(event.xid, cause) if cause else _finding(host, event, policy)
         if found.blame != "job" or host.clock() - event.at <= JOB_HOLD:
             yield found
+
+
+def _one_each(events: Events) -> Iterator[Event]:
+    """One event of each Xid and GPU, the newest: one program's error may name every part of a GPU within a second."""
+    newest: dict[tuple[str, int, bool], Event] = {}
+    for event in sorted(events.standing.values(), key=lambda e: e.stamp):
+        key = (event.xid.bdf, event.xid.number, event.fresh)
+        lines = event.lines + (newest[key].lines if key in newest else 0)
+        newest[key] = replace(event, lines=lines)
+    yield from newest.values()
 
 
 def _repeated(events: Events, repeat: int) -> Iterator[Finding]:

@@ -91,6 +91,15 @@ def test_another_version_than_the_profiles_is_a_warning(plant: Plant) -> None:
     assert (found.code, found.status, found.blame) == ("gpu_driver_version", "warn", "config")
 
 
+def test_a_branch_may_be_named_in_place_of_a_version(plant: Plant) -> None:
+    """E112: "580" is any driver of that branch; no other and no part of a number fits."""
+    host = plant(pci_tree(), nvml=h100s())
+    whole = host.nvml().driver()
+    branch = whole.partition(".")[0]
+    assert [list(gpu_driver(host, version=v)) for v in (whole, branch)] == [[], []]
+    assert [f.code for v in ("450", branch[:-1]) for f in gpu_driver(host, version=v)] == ["gpu_driver_version"] * 2
+
+
 LIB = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 
 

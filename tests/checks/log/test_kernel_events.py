@@ -101,8 +101,16 @@ def test_lines_far_apart_are_no_storm(log: Log) -> None:
 
 def test_two_targets_do_not_add_up(log: Log) -> None:
     text = LINES["soft_lockup"][0]
-    log.write(*[text] * 3, *[text.replace("CPU#31", "CPU#32")] * 3)
+    log.write(*[text] * 2, *[text.replace("CPU#31", "CPU#32")] * 2)
     assert log.found() == []
+
+
+def test_a_core_that_stays_in_the_kernel_is_a_fault_within_two_minutes(log: Log) -> None:
+    """E21: a line every 28 s, each with the frames of the mount that it waits for."""
+    for _ in range(3):
+        log.write(LINES["soft_lockup"][0], "RIP: 0010:nfs_lock_and_join_requests+0x4d/0x2a0 [nfs]")
+        log.seconds += 28.0
+    assert [(f.code, f.status, f.target) for f in log.found()] == [("kernel_lockup", "fail", "CPU#31")]
 
 
 @pytest.mark.parametrize(("name", "text"), VARIANTS)

@@ -138,6 +138,14 @@ def test_a_burst_is_one_event(log: Log) -> None:
     assert found.evidence["lines"] == 50
 
 
+def test_one_error_on_every_part_of_a_gpu_is_one_event(log: Log) -> None:
+    """E26: a burst of lines in one second is one event, whichever parts they name."""
+    for tpc in range(30):
+        log.xid(13, f"Graphics SM Warp Exception on (GPC 3, TPC {tpc}, SM 0)", pid=11)
+    (found,) = log.found()
+    assert (found.code, found.blame, found.evidence["lines"]) == ("gpu_xid_job", "job", 30)
+
+
 def test_many_programs_on_one_part_are_a_warning_about_the_part(log: Log) -> None:
     """E26: three programs with Xid 13 on the same TPC point at hardware; it stays a warning."""
     for pid in (11, 12, 13):
