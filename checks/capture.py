@@ -154,6 +154,11 @@ def _toml(name: str, title: str, match: Mapping[str, int], settings: Settings) -
     lines = [
         "# Written from one node that was known to be good. Read it before you use it: what was missing there is not",
         "# expected here. Mounts, services and the driver's version are not guessed.",
+        *(
+            []
+            if match
+            else [f"# No PCI device tells this kind of node: set profile = {json.dumps(name)} under [agent]."]
+        ),
         f"name = {json.dumps(name)}",
         f"title = {json.dumps(title)}",
         "",

@@ -52,7 +52,7 @@ def open_nvml(host: Host) -> Nvml:
     if path is None:
         _refuse_empty(host)
         if host.redirected:
-            raise NvmlError(Fault.OTHER, f"no NVML for the tree at {host.root}")
+            raise NvmlError(Fault.OTHER, f"no NVML for the tree at {host.root}: a kept tree has no driver to ask")
     else:
         _preload(path)
     return _PyNvml()

@@ -187,12 +187,23 @@ def chosen(
             if not fitting and name in load():
                 raise Refused(f"check {name} is switched off by the configuration or the profile {profile.name}")
             if not fitting:
-                raise click.UsageError(f"no check {name!r}{nearest(name, [*load(), *(i.name for i in every)])}")
+                raise click.UsageError(_unknown(name, every))
             found.update({i.name: i for i in fitting})
         every = tuple(found.values())
         return every if asked.cost is None else tuple(i for i in every if _affordable(i, asked.cost))
     cost = asked.cost or "passive"
     return tuple(i for i in every if _affordable(i, cost) and (not i.hook_only or asked.gpus is not None))
+
+
+def _unknown(name: str, every: Sequence[Instance]) -> str:
+    """A part that nobody named is told apart from a check that there is not."""
+    check, _, part = name.partition(":")
+    declared = load().get(check)
+    if part and declared is not None and declared.each is not None:
+        parts = [i.name for i in every if i.check.name == check]
+        known = f"; named are {', '.join(parts)}" if parts and parts != [check] else ""
+        return f"check {check} is not told of {part!r}: name it by {declared.each} under [checks.{check}]{known}"
+    return f"no check {name!r}{nearest(name, [*load(), *(i.name for i in every)])}"
 
 
 def levelled(every: Sequence[Instance], asked: Asked) -> tuple[Instance, ...]:

@@ -92,3 +92,17 @@ def test_hostile_names_stay_text(sim: SimHost) -> None:
 
 def test_this_very_machine_gives_one() -> None:
     assert read_profile(capture(Host(), "here", "here"), "here.toml").checks["processors"]["expected"]
+
+
+def test_a_node_that_no_device_tells_apart_says_how_its_profile_is_chosen(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal:       24000000 kB\n")
+    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
+    (tmp_path / "sys/devices/system/cpu/online").write_text("0-1\n")
+    made = capture(Host(root=tmp_path, simulated=True), "login", "login")
+    assert '# No PCI device tells this kind of node: set profile = "login" under [agent].' in made.splitlines()
+    assert read_profile(made, "login.toml").name == "login"
+
+
+def test_a_node_with_devices_is_chosen_by_them(sim: SimHost) -> None:
+    assert "No PCI device" not in capture(host(sim), "x", "x")

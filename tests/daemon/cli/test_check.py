@@ -175,6 +175,15 @@ def test_what_breaks_in_nodevet_is_unknown_and_one_line(tmp_path: Path, monkeypa
     assert caught.value.exit_code == 3
 
 
+def test_a_part_that_nobody_named_is_no_unknown_check(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "nodevet.toml")
+    done = nodevet("check", "mount:/scratch", config=config)
+    assert done.returncode == 64 and "name it by paths under [checks.mount]" in done.stderr
+    done = nodevet("check", "disk_space:/local", config=config)
+    assert done.returncode == 64 and "named are disk_space:/" in done.stderr
+    assert "no check 'gpu_count:5'" in nodevet("check", "gpu_count:5", config=config).stderr
+
+
 def test_a_check_that_is_switched_off_is_said_to_be(tmp_path: Path) -> None:
     config = write_config(tmp_path / "nodevet.toml", "[checks.gpu_count]\nenabled = false\n")
     done = nodevet("check", "gpu_count", config=config)
