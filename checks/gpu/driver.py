@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from checks.declare import Skip, check, code
 from checks.gpu.driver_files import module_version
-from checks.gpu.libraries import CUDA, LIBRARIES, NEEDED, broken_library, missing_library
+from checks.gpu.libraries import CUDA, LIBRARIES, NEEDED, NVML, broken_library, missing_library
 from checks.gpu.pci import has_nvidia, pci_gpus
 from checks.gpu.values import Fault, NvmlError
 from checks.host import Host
@@ -94,7 +94,7 @@ def gpu_driver(host: Host, *, expected: int = 0, version: str = "") -> Iterator[
     except NvmlError as error:
         yield _judge(host, error, expected)
         return
-    broken = broken_library(host, NEEDED)
+    broken = broken_library(host, _needed(host))
     if broken:
         yield LIBRARY("node", error=broken)
         return
@@ -133,6 +133,12 @@ def _held(host: Host) -> str:
 
 def _loaded(host: Host) -> bool:
     return host.path("/proc/driver/nvidia/version").exists()
+
+
+def _needed(host: Host) -> tuple[str, ...]:
+    """The libraries that a new program loads; NVML's among them where its file, no mere link, lies beside ours."""
+    there = any(host.path(f"{folder}/{NVML}").exists() for folder in _folders(host) if folder in LIBRARIES)
+    return (NVML, *NEEDED) if there else NEEDED
 
 
 def _folders(host: Host) -> tuple[str, ...]:

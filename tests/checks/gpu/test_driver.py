@@ -70,6 +70,14 @@ def test_an_empty_library_is_a_fault(plant: Plant) -> None:
     assert "0 bytes" in found.message
 
 
+def test_a_library_emptied_under_one_that_is_open_is_named(plant: Plant) -> None:
+    """E51: what we opened before goes on working, what a job opens does not."""
+    tree = pci_tree() | MODULE | {"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": ""}
+    (found,) = gpu_driver(plant(tree, nvml=h100s()), expected=8)
+    assert (found.code, found.status) == ("gpu_driver_library", "fail")
+    assert found.message == "driver library /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1 has 0 bytes"
+
+
 @pytest.mark.parametrize(("content", "text"), [(b"", "0 bytes"), (b"not a library", "does not load")])
 def test_a_library_that_does_not_load_is_named(tmp_path: Path, content: bytes, text: str) -> None:
     """E51: dlopen says why."""
