@@ -56,7 +56,7 @@ class Device:
         try:
             told = self.call(name, *arguments)
             with answers():
-                return int(told)
+                return available(int(told))
         except NvmlError as error:
             if error.fault is Fault.NOT_SUPPORTED:
                 return None
@@ -84,6 +84,18 @@ class Device:
         return {asked: value for asked, value in told.items() if value is not None}
 
 
+def available(number: int) -> int | None:
+    """The number itself, None for the one that stands for no value."""
+    return None if number in _NOT_AVAILABLE else number
+
+
+def flag(number: int) -> bool:
+    """A yes or no; a driver that says anything else has not answered, and a fault never rests on that."""
+    if number not in (0, 1):
+        raise NvmlError(Fault.OTHER, f"garbled answer: {number} is no flag")
+    return number == 1
+
+
 Question = Callable[[Device], T]
 
 
@@ -97,4 +109,4 @@ def _field(value: Any) -> int | None:
     member = _MEMBERS.get(int(value.valueType))
     with answers():
         number = None if member is None else int(getattr(value.value, member))
-    return None if number in _NOT_AVAILABLE else number
+    return None if number is None else available(number)

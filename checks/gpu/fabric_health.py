@@ -31,15 +31,7 @@ class Health:
 
 def health(mask: int) -> Health:
     """Read the mask; what a driver does not support, or a value that we do not know, says nothing."""
-    slow = [
-        name
-        for shift, name in (
-            (0, "bandwidth degraded"),
-            (2, "route recovery in progress"),
-            (6, "access timeout recovery"),
-        )
-        if mask >> shift & 3 == _TRUE
-    ]
+    slow = [name for shift, name in _SLOW.items() if mask >> shift & 3 == _TRUE]
     configured = mask >> 8 & 15
     if configured == _TOO_FEW_LINKS:
         slow.append(_CONFIGURATIONS[configured])

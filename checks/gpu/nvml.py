@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from checks.gpu.device import Device, Question, answers
+from checks.gpu.device import Device, Question, answers, available, flag
 from checks.gpu.values import Ecc, Fabric, Fault, Gpu, NvmlError, Remap, Temperature, normal_bdf
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _SLOWDOWN = 1
 _LINKS = 18
 _ACTIVE = 1
+# Actions are numbered from 0 upwards; what lies far beyond is no action but a garbled answer.
+_ACTIONS = range(256)
 T = TypeVar("T")
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
@@ -162,6 +164,8 @@ class _PyNvml:
         (action,) = Device(self._lib, self._handle(gpu)).fields("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")
         if action is None:
             raise NvmlError(Fault.NOT_SUPPORTED)
+        if action not in _ACTIONS:
+            raise NvmlError(Fault.OTHER, f"garbled answer: {action} is no recovery action")
         return action
 
     def read(self, question: Question[T], gpu: Gpu) -> T:
@@ -171,9 +175,11 @@ class _PyNvml:
         """Uncorrected errors; the SRAM threshold only where the driver gives it."""
         lib, handle = self._lib, self._handle(gpu)
         with answers():
-            volatile = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 0))
-            aggregate = int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 1))
-        return Ecc(volatile, aggregate, self._sram(handle))
+            volatile = available(int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 0)))
+            aggregate = available(int(lib.nvmlDeviceGetTotalEccErrors(handle, 1, 1)))
+        if volatile is None:
+            raise NvmlError(Fault.NOT_SUPPORTED)
+        return Ecc(volatile, aggregate or 0, self._sram(handle))
 
     def _sram(self, handle: Any) -> bool | None:
         if not hasattr(self._lib, "c_nvmlEccSramErrorStatus_v1_t"):
@@ -186,12 +192,13 @@ class _PyNvml:
             if error.fault is Fault.NOT_SUPPORTED:
                 return None
             raise
-        return bool(status.bThresholdExceeded)
+        return flag(int(status.bThresholdExceeded))
 
     def remap(self, gpu: Gpu) -> Remap:
         with answers():
             correctable, uncorrectable, pending, failed = self._lib.nvmlDeviceGetRemappedRows(self._handle(gpu))
-        return Remap(int(correctable), int(uncorrectable), bool(pending), bool(failed))
+        rows = available(int(correctable)), available(int(uncorrectable))
+        return Remap(rows[0] or 0, rows[1] or 0, flag(int(pending)), flag(int(failed)))
 
     def processes(self, gpu: Gpu) -> tuple[int, ...]:
         """Process ids with a compute context on the GPU."""
@@ -237,8 +244,11 @@ class _PyNvml:
     def temperature(self, gpu: Gpu) -> Temperature:
         handle = self._handle(gpu)
         with answers():
-            now = int(self._lib.nvmlDeviceGetTemperature(handle, 0))
-            return Temperature(now, int(self._lib.nvmlDeviceGetTemperatureThreshold(handle, _SLOWDOWN)))
+            now = available(int(self._lib.nvmlDeviceGetTemperature(handle, 0)))
+            slowdown = available(int(self._lib.nvmlDeviceGetTemperatureThreshold(handle, _SLOWDOWN)))
+        if now is None or slowdown is None:
+            raise NvmlError(Fault.NOT_SUPPORTED)
+        return Temperature(now, slowdown)
 
     def persistence(self, gpu: Gpu) -> bool:
         with answers():
@@ -247,7 +257,7 @@ class _PyNvml:
     def mig(self, gpu: Gpu) -> bool:
         try:
             with answers():
-                return bool(self._lib.nvmlDeviceGetMigMode(self._handle(gpu))[0])
+                return int(self._lib.nvmlDeviceGetMigMode(self._handle(gpu))[0]) == 1
         except NvmlError as error:
             if error.fault is Fault.NOT_SUPPORTED:
                 return False

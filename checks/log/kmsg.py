@@ -8,6 +8,10 @@ import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from checks.log.kept.line import Captured
 
 RECORD = re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,64});(.*)")
 ROUND_LIMIT = 20_000
@@ -19,6 +23,8 @@ HOLD = 900.0
 _ONE = 16 * 1024
 _KERNEL = 0
 _KMSG = os.makedev(1, 11)
+_kept: tuple[tuple[str, int, int, int], Captured | None] | None = None
+"""The kept log that was read last: several checks ask for the same one, and it may be large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +145,12 @@ class KernelLog:
 
     def _read_captured(self, info: os.stat_result, reading: Reading) -> None:
         """The last part of the file, once; what was logged within HOLD seconds before its end counts as fresh."""
-        from checks.log.kept.forms import parse  # an agent never needs them
-        from checks.log.kept.line import TRUST
-        from checks.log.kept.packed import content
+        from checks.log.kept.line import TRUST  # an agent never needs it
 
         if self._file is not None or not stat.S_ISREG(info.st_mode):
             return
         self._file = (info.st_dev, info.st_ino, info.st_size)
-        log = parse(content(self._path))
+        log = _whole(self._path, info)
         if log is None:
             reading.garbled += 1
             return
@@ -178,3 +182,15 @@ class KernelLog:
             seconds = microseconds / 1e6
             recent = self._uptime is not None and abs(self._uptime - seconds) <= WINDOW
             reading.records.append(Record(sequence, seconds, match.group(5)[:2048], self._caught_up or recent))
+
+
+def _whole(path: Path, info: os.stat_result) -> Captured | None:
+    """The lines of a kept log, None when it has no known form."""
+    from checks.log.kept.forms import parse
+    from checks.log.kept.packed import content
+
+    global _kept
+    key = (str(path), info.st_ino, info.st_size, info.st_mtime_ns)
+    if _kept is None or _kept[0] != key:
+        _kept = (key, parse(content(path)))
+    return _kept[1]

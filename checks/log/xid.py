@@ -29,8 +29,8 @@ _LINK = re.compile(
 """Drivers before R575 write "XC 0 i 0" and "[0x...]", those since then "XC0 i0" and "(0x...)", four words or six."""
 _SEVERITY = re.compile(r"(?<![A-Za-z])(?:(?P<mild>non[-_ ]?fatal)|fatal)\b", re.IGNORECASE)
 _ACTION = re.compile(
-    r"recovery action changed from (?:0x[0-9a-fA-F]+ )?\(?.{0,60}?\)? to "
-    r"(?:(?P<action>0x[0-9a-fA-F]{1,4})\b)?[ (]{0,2}(?P<words>[A-Za-z0-9 ]{0,40})"
+    r"recovery action changed from (?:(?:0x[0-9a-fA-F]+|\d{1,4}) )?\(?.{0,60}?\)? to "
+    r"(?:(?P<action>0x[0-9a-fA-F]{1,4}|\d{1,4})\b)?[ (]{0,2}(?P<words>[A-Za-z0-9 ]{0,40})"
 )
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,6})\b")
 _UNIT_13 = re.compile(r"\(GPC (\d{1,3}), TPC (\d{1,3})")
@@ -152,7 +152,7 @@ def _action(rest: str) -> int | None:
     said = _WORDS.get(found.group("words").strip().lower())
     if not found.group("action"):
         return said
-    number = int(found.group("action"), 16)
+    number = int(found.group("action"), 16 if "x" in found.group("action") else 10)
     return UNKNOWN_ACTION if number == 0 and said else number
 
 

@@ -37,6 +37,9 @@ START_LIMIT = 30.0
 MATCH_LIMIT = 5.0
 # After Ctrl-C the workers have so long to be let go; whoever is left then ends with this process.
 CLOSING = 2.0
+# A kept kernel log of a hundred megabytes is read whole, which no agent ever does.
+KEPT_LOG_LIMIT = 120.0
+LOG_LANE = "kmsg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ async def _ask(zygote: Zygote, config: Config, asked: Asked) -> Answer:
     try:
         notes: list[str] = []
         profile, seen = await _ground(pool, config, asked, notes)
-        instances = chosen(config, profile, asked, seen.gres, seen.mig)
+        instances = _patient(chosen(config, profile, asked, seen.gres, seen.mig), zygote.spec)
         job = None if asked.gpus is None else JobAttempt(job_id=0, gpu_minors=asked.gpus)
         outcomes = await _twice(pool, instances, job)
         if pool.trouble:
@@ -204,6 +207,13 @@ def _unknown(name: str, every: Sequence[Instance]) -> str:
         known = f"; named are {', '.join(parts)}" if parts and parts != [check] else ""
         return f"check {check} is not told of {part!r}: name it by {declared.each} under [checks.{check}]{known}"
     return f"no check {name!r}{nearest(name, [*load(), *(i.name for i in every)])}"
+
+
+def _patient(instances: tuple[Instance, ...], spec: HostSpec) -> tuple[Instance, ...]:
+    """The instances, with the time that a kept log of any size takes."""
+    if not spec.captured:
+        return instances
+    return tuple(replace(i, timeout=max(i.timeout, KEPT_LOG_LIMIT)) if i.lane == LOG_LANE else i for i in instances)
 
 
 def levelled(every: Sequence[Instance], asked: Asked) -> tuple[Instance, ...]:

@@ -15,17 +15,19 @@ Reader = Callable[[str], "Line | None"]
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _BOOT = re.compile(r"-- (?:Reboot --|Boot [0-9a-f]{32} --)")
 _REMARK = "-- "
-_PROBED = 50
+_PROBED = 2000
+# An editor's mark of UTF-16, in which some terminals save.
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 def parse(data: bytes) -> Captured | None:
     """The log in the form that its first lines have; None when they have none that is known."""
-    text = data.decode("utf-8", "replace")
+    text = _decoded(data)
     if (found := structured(data, text)) is not None:
         return found
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
-    rows = [row.removesuffix("\r") for row in text.split("\n")[:LINES_LIMIT]]
+    rows = [row.removesuffix("\r") for row in text.split("\n")[-LINES_LIMIT:]]
     form = _form([row for row in rows if row.strip() and not row.startswith(_REMARK)][:_PROBED])
     if form is None:
         return None
@@ -41,7 +43,16 @@ def parse(data: bytes) -> Captured | None:
         garbled += line is None
         if line is not None:
             lines.append(Line(line.seconds, line.text, line.facility, str(boots)) if boots else line)
-    return captured(form.name, form.trust, lines, garbled, yearless=form.yearless)
+    proven = form.loses and any((line.facility or 0) >= _PROVES for line in lines)
+    trust: Trust = "kernel" if proven else form.trust
+    return captured(form.name, trust, lines, garbled, yearless=form.yearless)
+
+
+def _decoded(data: bytes) -> str:
+    """The text; zeros are what a file system leaves in a file that was being written when the power went."""
+    text = data.decode("utf-16" if data.startswith(_WIDE) else "utf-8", "replace")
+    text = text.removeprefix("\ufeff")
+    return text.replace("\0", "") if "\0" in text else text
 
 
 def _form(rows: Sequence[str]) -> Form | None:
@@ -58,12 +69,16 @@ def _form(rows: Sequence[str]) -> Form | None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to write a line; ``read`` gives None for a line of another form and may remember the line before."""
+    """One way to write a line; ``read`` gives None for a line of another form and may remember the line before.
+
+    ``loses``: some programs of this form write a user's facility as the kernel's, which some lines disprove.
+    """
 
     name: str
     trust: Trust
     read: Reader
     yearless: bool = False
+    loses: bool = False
 
 
 _RECORD = re.compile(r"(\d{1,6}),\d{1,20},(\d{1,20}),[^;\n]{0,64};(.*)")
@@ -83,23 +98,26 @@ _DECODED = re.compile(r"(\w{1,8}) *:(\w{1,7}) *: (.*)")
 _PRIORITY = r"(?:<(\d{1,3})>)?"
 _FULL = re.compile(
     r"\w{3} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d{1,9})? [\w+:-]{1,8} (\S{1,255}) "
-    r"([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
+    r"([\w./-]{1,64}(?:\[\d{1,10}\])?): ?(.*)"
 )
 _SYSLOG = re.compile(
-    _PRIORITY + r"(\w{3} [ \d]\d \d\d:\d\d:\d\d)(?:\.\d{1,9})? (\S{1,255}) ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
+    _PRIORITY + r"(\w{3} [ \d]\d \d\d:\d\d:\d\d)(?:\.\d{1,9})? (\S{1,255}) ([\w./-]{1,64}(?:\[\d{1,10}\])?): ?(.*)"
 )
 _SYSLOG_ISO = re.compile(
     _PRIORITY + r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[+-]\d\d:?\d\d|Z)) (\S{1,255}) "
-    r"([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
+    r"([\w./-]{1,64}(?:\[\d{1,10}\])?): ?(.*)"
 )
 _RFC5424 = re.compile(
     r"<(\d{1,3})>1 (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[+-]\d\d:?\d\d|Z)) \S{1,255} "
     r"(\S{1,64}) \S{1,128} \S{1,64} (?:-|(?:\[[^\]]{0,1024}\]){1,8}) ?(.*)"
 )
-_UNIX = re.compile(r"(\d{9,11}(?:\.\d{1,9})?) (\S{1,255}) ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?(.*)")
+_UNIX = re.compile(r"(\d{9,11}(?:\.\d{1,9})?) (\S{1,255}) ([\w./-]{1,64}(?:\[\d{1,10}\])?): ?(.*)")
 _MINUTE = re.compile(r"\[(\w{3}) ?(\d{1,2} \d\d:\d\d)\]" + _CALLER + " (.*)")
 _LATER = re.compile(r"\[ *\+(\d{1,9}\.\d{1,9})\]" + _CALLER + " (.*)")
 _MINUTE_LENGTH = 60.0
+# dmesg of util-linux puts facility and priority together without the shift, so that <12>, a user's warning, comes out
+# as <5>. It never comes as far as <24>, the first of facility 3 (daemon), which systemd writes in while it starts.
+_PROVES = 3
 _FACILITIES = {"kern": 0, "user": 1, "mail": 2, "daemon": 3, "auth": 4, "syslog": 5}
 _STAMP = re.compile(r"^\[ *\d{1,12}\.\d{1,9}\]" + _CALLER + " ")
 
@@ -173,7 +191,7 @@ def _unix(row: str) -> Line | None:
 
 
 def _of_syslog(when: float, tag: str, text: str, priority: str | None = None) -> Line:
-    """A line of the kernel's tag; where its priority is written, the facility must be the kernel's, too."""
+    """The kernel has no process id behind its tag; where a priority is written, its facility must fit, too."""
     own = tag == "kernel" and (priority is None or int(priority) >> 3 == KERN)
     return Line(when, _STAMP.sub("", text)[:TEXT_LIMIT], KERN if own else OTHERS)
 
@@ -231,7 +249,7 @@ def forms() -> tuple[Form, ...]:
 
     return (
         Form("/dev/kmsg records", "kernel", _record),
-        Form("dmesg --raw", "kernel", _raw),
+        Form("dmesg --raw", "unmarked", _raw, loses=True),
         Form("dmesg --decode", "kernel", decoded),
         Form("journal, monotonic times", "forgeable", _monotonic),
         Form("dmesg", "unmarked", _human),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 
 from checks.log.kept.line import KERN, LINES_LIMIT, OTHERS, TEXT_LIMIT, Captured, Line, captured
 
 # What may stand around a document: record separators (json-seq), "data:" (json-sse), brackets and commas of a list.
 _AROUND = re.compile(r"(?:[\s\x1e,\[\]]|data:)*")
+_DMESG = re.compile(r'\s*\{\s*"dmesg"\s*:\s*\[')
 _MESSAGE_FIELDS = ('"__REALTIME_TIMESTAMP"', '"MESSAGE"')
 _VERBOSE = re.compile(r"\w{3} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,6}))? [\w+:-]{1,8} \[s=[^\]\n]{1,400}\]")
 _FIELD = re.compile(r" {4}([A-Z0-9_]{1,64})=(.*)")
@@ -22,24 +23,31 @@ def structured(data: bytes, text: str) -> Captured | None:
     if "__CURSOR=" in text[:4096] or "\n_TRANSPORT=" in text[:65536]:
         return captured("journal export", "kernel", list(_export(data)))
     head = text[:65536]
+    if (begin := _DMESG.match(head)) is not None:
+        lines, garbled = _documents(text, begin.end(), of_dmesg)
+        named = bool(lines) and all(line.facility is not None for line in lines)
+        return captured("dmesg --json", "kernel" if named else "unmarked", lines, garbled) if lines else None
     if _AROUND.sub("", head, count=1)[:1] == "{" and all(name in head for name in _MESSAGE_FIELDS):
-        lines, garbled = _documents(text)
+        lines, garbled = _documents(text, 0, of_journal)
         return captured("journal json", "kernel", lines, garbled) if lines else None
     if any(_VERBOSE.match(row) for row in head.split("\n")[:20]):
         return captured("journal verbose", "kernel", list(_verbose(text)))
     return None
 
 
-def _documents(text: str) -> tuple[list[Line], int]:
+def _documents(text: str, at: int, read: Callable[[dict[str, object]], Line | None]) -> tuple[list[Line], int]:
     """Every object, on one line each or spread over many; what is none is left up to the next line's begin."""
     decoder = json.JSONDecoder()
     found: list[Line] = []
-    garbled = at = 0
+    garbled = 0
     while len(found) + garbled < LINES_LIMIT:
         around = _AROUND.match(text, at)
         at = around.end() if around else at
         if at >= len(text):
             break
+        if text[at] == "}":  # the end of what stood around a list
+            at += 1
+            continue
         try:
             entry, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
@@ -48,10 +56,21 @@ def _documents(text: str) -> tuple[list[Line], int]:
             garbled += 1
             at = following + 1 if following >= 0 else len(text)
             continue
-        line = of_journal(entry) if isinstance(entry, dict) else None
+        line = read(entry) if isinstance(entry, dict) else None
         garbled += line is None
         found += [line] if line is not None else []
     return found, garbled
+
+
+def of_dmesg(entry: dict[str, object]) -> Line | None:
+    """A record of ``dmesg --json``; its facility only where it is named (``-x``), the number beside it has lost it."""
+    text, when, named = entry.get("msg"), entry.get("time"), entry.get("fac")
+    if not isinstance(text, str) or isinstance(when, bool) or not isinstance(when, int | float):
+        return None
+    if not 0 <= when < 1e12:
+        return None
+    facility = None if named is None else KERN if named == "kern" else OTHERS
+    return Line(float(when), text[:TEXT_LIMIT], facility)
 
 
 def of_journal(entry: dict[str, object]) -> Line | None:

@@ -76,6 +76,8 @@ def test_an_nvlink_error_that_is_no_fault_is_no_cause(log: Log) -> None:
         ("0x0 (None) to 0x3 (Drain P2P)", "gpu_drain_p2p", "warn"),
         ("0x0 (None) to 0x4 (Drain and Reset)", "gpu_drain_and_reset", "fail"),
         ("0x0 (None) to 0x1 (Drain and Reset)", "gpu_reset_required", "fail"),
+        ("0 (None) to 2 (Node Reboot Required)", "gpu_reboot_required", "fail"),
+        ("0 to 1", "gpu_reset_required", "fail"),
         ("None to Node Reboot Required", "gpu_reboot_required", "fail"),
         ("0x0 (None) to 0x9 (Something New)", "gpu_reset_required", "fail"),
         ("(None) to (Something New)", "gpu_reset_required", "fail"),
@@ -86,6 +88,15 @@ def test_a_recovery_action_goes_by_number_then_words(log: Log, text: str, code: 
     """E123, E33: the number, the words as a check; what is not known holds new work as a reset would."""
     log.xid(154, f"GPU recovery action changed from {text}")
     assert told(log) == [(GPU, code, status)]
+
+
+@pytest.mark.parametrize(
+    "text", ["0x1 (GPU Reset Required) to 0x0 (None)", "1 (GPU Reset Required) to 0 (None)", "2 to 0"]
+)
+def test_an_action_of_none_is_none_in_any_spelling(log: Log, text: str) -> None:
+    """E123, E24: the GPU is well again, and no spelling of that holds new work."""
+    log.xid(154, f"GPU recovery action changed from {text}")
+    assert told(log) == []
 
 
 def test_a_text_that_names_no_action_holds_new_work(log: Log) -> None:

@@ -11,9 +11,14 @@ import click
 import msgspec
 import pytest
 
+from checks.profile import GENERIC
 from checks.wire import CheckReport
+from daemon.cli.asking import KEPT_LOG_LIMIT, _patient
 from daemon.cli.check import check, exit_code
 from daemon.cli.output import Undecided
+from daemon.config import parse_config
+from daemon.lanes.wire import HostSpec
+from daemon.plan import plan
 from deploy.simcluster import dcgm, hang_fs
 from deploy.simcluster.host import SimHost
 from tests.daemon.cli.command import NOBODY, ROOT, document, nodevet, write_config
@@ -238,3 +243,13 @@ def test_a_diagnostic_is_run_at_the_level_that_is_asked_for(tmp_path: Path) -> N
     )
     for wrong in (("check", "--level", "2"), ("check", "memory", "--level", "2"), (*asked, "--level", "5")):
         assert nodevet(*wrong, config=config).returncode == 64
+
+
+def test_a_kept_log_of_any_size_has_its_time() -> None:
+    """E102: a log of a hundred megabytes takes seconds to read; "the worker does not answer" said nothing of it."""
+    every = plan(parse_config("", None, {}), GENERIC)
+    log = {i.name for i in every if i.lane == "kmsg"}
+    assert log >= {"kernel_xid", "kernel_events", "kernel_oom"}
+    patient = {i.name: i.timeout for i in _patient(every, HostSpec(captured=True))}
+    assert all((patient[i.name] == KEPT_LOG_LIMIT) == (i.name in log) for i in every)
+    assert _patient(every, HostSpec()) == every
