@@ -14,10 +14,10 @@ from pathlib import Path
 from checks.judge.policy import shipped
 from checks.runner import Outcome
 from checks.wire import CheckReport, Occasion, PollAnswer
-from daemon.agent import codes, parts
+from daemon.agent import codes, ground, parts
 from daemon.agent.answers import Answer
 from daemon.agent.budget import Budget
-from daemon.agent.findings import Findings
+from daemon.agent.findings import Findings, quiet
 from daemon.agent.gate import Gate
 from daemon.agent.identity import Identity, boot_id
 from daemon.agent.judge import Judge, differs
@@ -53,6 +53,7 @@ LEAVING = 1.0
 ANSWERING = 3.0
 RESTART = 75
 CALM = 5.0
+DECIDED = 1.0
 
 
 class Agent:
@@ -97,6 +98,7 @@ class Agent:
         self._exit = 0
         self._answering, self._answered = 0, asyncio.Event()
         self._loose = Loose()
+        self._decided = float("-inf")
         self.outbox.on_trouble = lambda: self.reporter.changed((codes.CHECK,))
 
     async def serve(self) -> int:
@@ -105,6 +107,7 @@ class Agent:
         loop.add_signal_handler(signal.SIGTERM, self.leave)
         loop.add_signal_handler(signal.SIGINT, self.leave)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         settings = self.config.agent
         router = Router(
             settings, self.rights, lambda: self.hooks.limits, self._hook, self.status, self.check,
@@ -195,6 +198,10 @@ class Agent:
 
     def _outcome(self, instance: Instance, outcome: Outcome) -> None:
         changed = self.findings.take(instance, outcome)
+        if not changed and time.monotonic() - self._decided < DECIDED and quiet(outcome.findings):
+            # Of a burst of answers that all say what they said before, one decision is enough.
+            return
+        self._decided = time.monotonic()
         decision = self.judge.decide("interval", self.findings.current())
         if changed or differs(decision, self.reporter.decision):
             self.reporter.changed((instance.check.name,))
@@ -216,6 +223,7 @@ class Agent:
                 self.judge.quiet = "the STOP file is there" if await self.upkeep.stopped() else ""
             except LaneError as error:
                 log.warning("event=stop_file_not_seen why=%r", str(error))
+        self.pool.rest(ground.LANE)
         self.reporter.changed((codes.CHECK,))
         return notes
 

@@ -24,7 +24,8 @@ SAME_ROUND = 0.5
 class _Round:
     """What one instance last gave; ``at`` on the monotonic clock, ``counted`` when ``seen`` last rose.
 
-    ``trouble`` is why a later look gave nothing: it stands beside the last answer, and never in its place.
+    ``trouble`` is why a later look gave nothing: it stands beside the last answer, and never in its place. ``took`` is
+    how many seconds the last look needed.
     """
 
     findings: tuple[Finding, ...]
@@ -32,6 +33,7 @@ class _Round:
     counted: float
     trouble: tuple[Finding, ...] = ()
     trouble_at: float = 0.0
+    took: float = 0.0
 
 
 @dataclass(slots=True)
@@ -51,11 +53,13 @@ class Findings:
         """
         now, before = self.clock(), self._rounds.get(instance.name)
         if before is not None and _stands(before, instance, now) and _ours(outcome.findings):
+            before.took = outcome.seconds
             return _add_trouble(before, outcome.findings, now)
         again = before is not None and now - before.counted < SAME_ROUND * instance.interval
         known = {f.key: f for f in before.findings} if before else {}
         stamped = tuple(_stamped(f, known.get(f.key), 0 if again else 1) for f in outcome.findings)
-        self._rounds[instance.name] = _Round(stamped, now, before.counted if before and again else now)
+        counted = before.counted if before and again else now
+        self._rounds[instance.name] = _Round(stamped, now, counted, took=outcome.seconds)
         return before is None or _marks((*before.findings, *before.trouble)) != _marks(stamped)
 
     def current(self, checks: Iterable[str] | None = None) -> tuple[Finding, ...]:
@@ -83,6 +87,28 @@ class Findings:
     def older(self, instances: Sequence[Instance], seconds: float) -> list[Instance]:
         """Those whose answer is missing or older than ``seconds``."""
         return [i for i in instances if (age := self.age(i)) is None or age > seconds]
+
+    def quick(self, instances: Sequence[Instance], seconds: float) -> list[Instance]:
+        """As many of these, the quickest first, as took no more than ``seconds`` in each lane when last asked.
+
+        What did not apply to this node a moment ago is none of them.
+        """
+        spent: dict[str, float] = {}
+        chosen = []
+        asked = [(self._took(i), i) for i in instances if not self._skipped(i)]
+        for took, instance in sorted(asked, key=lambda one: one[0]):
+            spent[instance.lane] = spent.get(instance.lane, 0.0) + took
+            if spent[instance.lane] <= seconds:
+                chosen.append(instance)
+        return chosen
+
+    def _skipped(self, instance: Instance) -> bool:
+        round_ = self._rounds.get(instance.name)
+        return round_ is not None and all(f.status == "skipped" for f in round_.findings)
+
+    def _took(self, instance: Instance) -> float:
+        round_ = self._rounds.get(instance.name)
+        return 0.0 if round_ is None else round_.took
 
     def _is_stale(self, instance: Instance) -> bool:
         age = self.age(instance)
@@ -112,6 +138,11 @@ def _stamped(finding: Finding, before: Finding | None, rise: int) -> Finding:
     if before is None:
         return msgspec.structs.replace(finding, seen=1, since=finding.observed_at)
     return msgspec.structs.replace(finding, seen=before.seen + rise, since=before.since)
+
+
+def quiet(findings: Sequence[Finding]) -> bool:
+    """Whether nothing is said that a decision could follow from."""
+    return all(f.status in ("ok", "skipped") for f in findings)
 
 
 def _ours(findings: Sequence[Finding]) -> bool:

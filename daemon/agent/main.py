@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import resource
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,8 @@ def run(config_path: Path | None = None) -> int:
     """Be the node's agent until told to leave; gives the exit status."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
     os.umask(0o077)
+    # One that comes while we start waits until somebody listens; its default would end us.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     config, error = configuration(config_path, os.environ)
     host = config.host
     spec = HostSpec(root=host.root, kmsg=host.kmsg, nvml_library=host.nvml_library, simulated=host.simulated)
@@ -46,6 +49,7 @@ def run(config_path: Path | None = None) -> int:
     status = asyncio.run(_serve(config, zygote, error))
     if status == RESTART:
         log.warning("event=restarting")
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return status
 

@@ -35,6 +35,8 @@ WAIT_STEP = 0.5
 # Another look needs this long: one that is cut off would forget what the last one found.
 LOOK_LEAST = 1.0
 HEALTH_EVERY = 60.0
+# What is not required and took longer than this in its lane, seconds, is left to its interval.
+QUICK = 0.5
 
 
 class Lanes(Protocol):
@@ -213,9 +215,15 @@ class Hooks:
         return asked, (*self.findings.current(), *mine)
 
     def _due(self) -> list[Instance]:
-        """What is asked anew before a job: required and stale, or cheap, about this node, and not of this moment."""
+        """What is asked anew before a job: required and stale, or cheap, about this node, and not of this moment.
+
+        No job waits for one that is not required and was slow when it was asked last: its last answer stands.
+        """
         stale = self.findings.stale([i for i in self.schedule.periodic if i.check.required])
-        return list({i.name: i for i in [*stale, *self.findings.older(self.schedule.cheap, self.prolog_age)]}.values())
+        older = self.findings.older(self.schedule.cheap, self.prolog_age)
+        required = [i for i in older if i.check.required]
+        others = self.findings.quick([i for i in older if not i.check.required], QUICK)
+        return list({i.name: i for i in [*stale, *required, *others]}.values())
 
     async def _hands_off(self) -> bool:
         try:

@@ -11,12 +11,16 @@ WRITE_EVERY = 60.0
 
 @dataclass(slots=True)
 class Keepsakes:
-    """By the name of a check's instance; ``write`` is begun at most once in WRITE_EVERY seconds."""
+    """By the name of a check's instance; ``write`` is begun at most once in WRITE_EVERY seconds.
+
+    ``unwritten``: something was kept since.
+    """
 
     time: Callable[[], float]
     write: Callable[[dict[str, dict[str, object]]], None]
     kept: dict[str, dict[str, object]] = field(default_factory=dict)
     written: float = float("-inf")
+    unwritten: bool = False
 
     def of(self, name: str) -> dict[str, object]:
         """What one instance asked to have kept."""
@@ -26,7 +30,7 @@ class Keepsakes:
         """Take what an answer asks to have kept, in place of what was; nothing leaves all as it is."""
         if not keep:
             return
-        self.kept[name] = keep
+        self.kept[name], self.unwritten = keep, True
         if self.time() - self.written >= WRITE_EVERY:
-            self.written = self.time()
+            self.written, self.unwritten = self.time(), False
             self.write(self.kept)

@@ -21,6 +21,7 @@ OBSERVATION_GAP = 5.0
 MOVING_LIMIT = 60.0
 TERMINATE_AFTER = 120.0
 QUEUE_LIMIT = 64
+ENDING = 0.5
 
 
 class Busy(Exception):
@@ -69,6 +70,7 @@ class Lane:
     time: Callable[[], float]
     hang: Hang | None = None
     shortest: float = float("inf")
+    applying: set[str] = field(default_factory=set)
     _worker: Worker | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _waiting: int = 0
@@ -120,6 +122,9 @@ class Lane:
         return reply
 
     async def _ready_worker(self) -> Worker:
+        if self._worker is not None and self._worker.reader.at_eof():
+            # Its socket tells of its end a moment before the zygote does.
+            await asyncio.wait({self._worker.ended}, timeout=ENDING)
         if self._worker is not None and not self._worker.ended.done():
             if self._worker.reader.at_eof():
                 raise Broken(f"worker {self._worker.pid} closed its end and has not ended yet")
@@ -193,6 +198,10 @@ class Lane:
             self._observations = hang.observations
         if hang.worker is None and hang.sight is not None and not hang.sight.alive:
             self._free(hang)
+
+    def applies(self, instance: str, does: bool) -> None:
+        """Note whether what an instance asks applies to this node."""
+        (self.applying.add if does else self.applying.discard)(instance)
 
     def rest(self) -> None:
         """Let an idle worker go, for a lane that is needed once in a while; the next question has a new one."""

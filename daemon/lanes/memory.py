@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,9 @@ from daemon.lanes.process import stat_fields
 
 MOST = 256
 KEPT = "kept.msgpack"
-KEPT_LIMIT = 4 * 1024 * 1024
+KEEP_LIMIT = 512 * 1024
+KEPT_LIMIT = 1536 * 1024
+"""Bytes that are kept of one instance and of all: both travel between agent and lane in one message."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -35,17 +38,44 @@ def remember(host: Host, directory: str, stuck: dict[str, object]) -> None:
 
 def keep(host: Host, directory: str, kept: dict[str, object]) -> None:
     """Write down what checks asked to have kept, in place of what is there; called in the memory lane."""
-    if len(data := msgspec.msgpack.encode(kept)) <= KEPT_LIMIT:
-        _write(Path(directory), KEPT, data)
+    _write(Path(directory), KEPT, msgspec.msgpack.encode(bounded(kept)))
+
+
+def bounded(kept: dict[str, object]) -> dict[str, object]:
+    """As much of it as may be written down, the largest left out."""
+    sizes = {name: len(msgspec.msgpack.encode({name: keep})) for name, keep in kept.items()}
+    room, chosen = KEPT_LIMIT - 8, set()
+    for name in sorted(sizes, key=sizes.__getitem__):
+        if (room := room - sizes[name]) < 0:
+            break
+        chosen.add(name)
+    return {name: keep for name, keep in kept.items() if name in chosen}
 
 
 def kept(host: Host, directory: str) -> dict[str, dict[str, object]]:
-    """What checks asked an earlier agent to keep, nothing where it cannot be read. Called in the memory lane."""
+    """What checks asked an earlier agent to keep, nothing where it cannot be read. Called in the memory lane.
+
+    What another user wrote, or could have written, is not ours: checks would judge by it.
+    """
     try:
-        with Path(directory, KEPT).open("rb") as file:
-            return msgspec.msgpack.decode(file.read(KEPT_LIMIT), type=dict[str, dict[str, object]])
-    except (OSError, msgspec.DecodeError):
+        descriptor = os.open(Path(directory, KEPT), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            held = os.fstat(descriptor)
+            foreign = held.st_uid not in (0, os.geteuid()) or held.st_mode & 0o022
+            if foreign or not stat.S_ISREG(held.st_mode) or held.st_size > KEPT_LIMIT:
+                return {}
+            found = msgspec.msgpack.decode(file.read(KEPT_LIMIT), type=dict[str, dict[str, object]])
+    except (OSError, ValueError, RecursionError):
         return {}
+    return {name: keep for name, keep in found.items() if fits(keep)}
+
+
+def fits(keep: dict[str, object]) -> bool:
+    """Whether one instance may have so much kept: more would not go through to its lane with the next question."""
+    try:
+        return len(msgspec.msgpack.encode(keep)) <= KEEP_LIMIT
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return False
 
 
 def _write(place: Path, name: str, data: bytes) -> None:

@@ -29,6 +29,8 @@ from daemon.plan import SELDOM, Instance
 CONTROL = "control"
 MEMORY = "memory"
 LOOK_LIMIT = 1.0
+# A lane in which nothing applies to this node, asked this seldom, holds no worker; seconds.
+SKIPPED_SELDOM = 120.0
 MEMORY_LIMIT = 1.5
 
 
@@ -90,10 +92,10 @@ class LanePool:
         seconds = time.monotonic() - started
         if not done:
             return self._outcome(instance, LANE_SLOW(instance.target, lane=instance.lane, budget=timeout), seconds)
-        answer = task.result()
+        answer: Outcome | Finding = task.result()
         if isinstance(answer, Finding):
             return self._outcome(instance, answer, seconds)
-        return Outcome(answer.check, answer.findings, seconds)
+        return answer
 
     async def run_many(
         self,
@@ -130,6 +132,10 @@ class LanePool:
         """Names of the lanes whose worker does not come back."""
         return tuple(sorted(name for name, lane in self._lanes.items() if lane.hang is not None))
 
+    def rest(self, name: str) -> None:
+        """Let the worker of a lane go that is not needed for a while; one that is answering stays."""
+        self._lane(name).rest()
+
     def empty(self) -> bool:
         """Let every idle worker go, and with it what it had open; False while one is still answering.
 
@@ -141,6 +147,8 @@ class LanePool:
 
     async def close(self) -> None:
         """End the lanes and the zygote; a stuck worker is asked to end and never waited for."""
+        if self._writes and self.keepsakes.unwritten:
+            await self._in_memory("keep", {"kept": dict(self.keepsakes.kept)})
         for task in self._tasks:
             task.cancel()
         for lane in self._lanes.values():
@@ -200,8 +208,12 @@ class LanePool:
             self.keepsakes.kept.update(kept)
 
     def _write_down(self, kept: dict[str, dict[str, object]]) -> None:
-        if self._remembers and self._directory is not None and not self.lost.is_set():
+        if self._writes:
             self._spawn(self._in_memory("keep", {"kept": dict(kept)}))
+
+    @property
+    def _writes(self) -> bool:
+        return self._remembers and self._directory is not None and not self.lost.is_set()
 
     async def _answer(
         self, instance: Instance, job: JobAttempt | None, timeout: float | None, manual: bool
@@ -227,7 +239,8 @@ class LanePool:
             return judged(hung.hang, target, time.monotonic())
         except Broken as broken:
             return LANE_BROKEN(target, lane=lane.name, why=str(broken))
-        if lane.shortest >= SELDOM:
+        lane.applies(instance.name, reply.outcome is None or any(f.status != "skipped" for f in reply.outcome.findings))
+        if lane.shortest >= SELDOM or (lane.shortest >= SKIPPED_SELDOM and not lane.applying):
             lane.rest()
         self.keepsakes.take(instance.name, reply.keep)
         return reply.outcome or LANE_BROKEN(target, lane=lane.name, why=_why(reply))

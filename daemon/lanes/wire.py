@@ -11,7 +11,7 @@ import msgspec
 from checks.runner import Outcome
 from checks.wire import JobAttempt
 
-REQUEST_LIMIT = 1024 * 1024
+REQUEST_LIMIT = 2 * 1024 * 1024
 REPLY_LIMIT = 2 * 1024 * 1024
 HEAD = struct.Struct("!I")
 

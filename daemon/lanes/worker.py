@@ -13,6 +13,7 @@ import msgspec
 from checks import CHECKS, Host
 from checks.catalog import option_types
 from checks.runner import run_check
+from daemon.lanes.memory import fits
 from daemon.lanes.wire import REPLY_LIMIT, REQUEST_LIMIT, HostSpec, Reply, Request, framed, receive_message
 
 # Questions that come closer than this behind an answer are of the same look at the node; seconds.
@@ -25,7 +26,15 @@ _encoder = msgspec.msgpack.Encoder()
 _types: dict[str, dict[str, Any]] = {}
 # Not even a directory, so nothing is found there and no disk is asked.
 _NOWHERE = Path("/dev/null/nowhere")
-_REHEARSED = ("checks.fs.", "checks.gpu.", "checks.log.", "checks.net.", "checks.system.")
+_REHEARSED = (
+    "checks.dcgm.",
+    "checks.fs.",
+    "checks.gpu.",
+    "checks.log.",
+    "checks.net.",
+    "checks.software.",
+    "checks.system.",
+)
 _REHEARSALS = 10
 
 
@@ -62,7 +71,7 @@ def answer(request: Request, host: Host) -> Reply:
             return Reply(id=request.id, error=f"check {request.name} is not known to the lane")
         options = {name: _typed(request.name, name, value) for name, value in request.options.items()}
         outcome = run_check(declared, host, options, manual=request.manual)
-        return Reply(id=request.id, outcome=outcome, keep=host.keeps)
+        return Reply(id=request.id, outcome=outcome, keep=host.keeps if not host.keeps or fits(host.keeps) else {})
     except Exception as error:
         return Reply(id=request.id, error=f"{type(error).__name__}: {error}"[:500])
 

@@ -208,6 +208,23 @@ def test_a_bad_configuration_is_not_taken_over(agent: RunningAgent) -> None:
     until(lambda: "config_not_taken" not in agent.codes(), what="settled finding")
 
 
+def test_a_reload_that_comes_while_the_agent_starts_does_not_end_it(make_agent: MakeAgent) -> None:
+    agent = make_agent()
+    agent.start(wait=False)
+    status = Path(f"/proc/{agent.pid}/status")
+    until(lambda: _holds_back(status, signal.SIGHUP), 30, what="agent's own start")
+    os.kill(agent.pid, signal.SIGHUP)
+    until(agent.ready, 60, what="agent")
+    until(lambda: "event=config_taken" in agent.log, what="reload")
+    assert not _holds_back(status, signal.SIGHUP)
+    assert not any(_holds_back(Path(f"/proc/{pid}/status"), signal.SIGHUP) for pid in agent.helpers().values())
+
+
+def _holds_back(status: Path, number: int) -> bool:
+    line = next(line for line in status.read_text().splitlines() if line.startswith("SigBlk:"))
+    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+
+
 def test_a_changed_socket_is_served_after_a_fresh_start(agent: RunningAgent) -> None:
     old = agent.status()
     agent.configure(agent={"stop_file": str(agent.base / "STOP2")})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from daemon.agent import codes
 from daemon.agent.findings import Findings
 from daemon.agent.identity import Identity
 from daemon.agent.judge import Judge
+from daemon.agent.prolog import Hooks
 from daemon.agent.reporting import Reporter
 from daemon.agent.schedule import Asks, Schedule, next_due
 from daemon.config import parse_config
@@ -124,6 +125,40 @@ def test_a_wall_clock_that_jumps_changes_no_age(jump: float) -> None:
     assert (clocks.wall - seen).total_seconds() == pytest.approx(10)
     clocks.pass_(51)
     assert store.stale([probe]) == [probe]
+
+
+def _asked_before_a_job(took: dict[str, float], **answers: Finding) -> set[str]:
+    """Of these checks of one lane, which answered a minute ago, ``required`` alone is required."""
+    clocks, schedule = Clocks(), Schedule("n7", cast(LanePool, None), lambda instance, outcome: None)
+    store = clocks.store()
+    asked = [instance(name, interval=120.0, required=name == "required") for name in took]
+    for one in asked:
+        found = (answers.get(one.name, ok("node")),)
+        store.take(one, Outcome(one.name, found, took[one.name]))
+    schedule.replace(asked)
+    clocks.pass_(60)
+    none = cast(Any, None)
+    hooks = Hooks(none, none, schedule, store, none, none, none, none, none, none)
+    return {one.name for one in hooks._due()}
+
+
+def test_no_job_waits_for_a_slow_check_that_is_not_required() -> None:
+    assert _asked_before_a_job({"required": 3.0, "slow": 3.0, "quick": 0.1}) == {"required", "quick"}
+    assert _asked_before_a_job({"a": 0.2, "b": 0.2, "c": 0.2}) == {"a", "b"}
+
+
+def test_what_does_not_apply_to_the_node_is_not_asked_before_a_job() -> None:
+    skipped = Finding(check="weka", target="node", status="skipped", code="not_applicable", message="no mount")
+    assert _asked_before_a_job({"required": 0.1, "weka": 0.1}, required=skipped, weka=skipped) == {"required"}
+
+
+def test_a_question_that_hung_is_left_to_its_interval() -> None:
+    clocks, probe = Clocks(), instance(interval=120.0)
+    store = clocks.store()
+    store.take(probe, outcome(clocks, BAD("gpu0")))
+    assert store.quick([probe], 0.5) == [probe]
+    store.take(probe, Outcome("probe", (BUSY("node"),), 5.0))
+    assert store.quick([probe], 0.5) == []
 
 
 def test_what_is_no_longer_asked_is_forgotten() -> None:

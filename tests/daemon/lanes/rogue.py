@@ -9,11 +9,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from checks import Finding, Host, check, ok
+from checks import Finding, Host, Skip, check, ok
+
+KEPT = {"keep_much": "x" * 3_000_000, "keep_strange": object()}
 
 
 @check(lane="rogue")
-def rogue(host: Host, *, do: str = "answer", path: str = "", seconds: float = 0.0) -> Iterator[Finding]:
+def rogue(  # noqa: C901, PLR0912 - a list of misdeeds
+    host: Host, *, do: str = "answer", path: str = "", seconds: float = 0.0
+) -> Iterator[Finding]:
     """Do as told: answer, hang, sleep, crash, end or garble."""
     if do == "open":
         # Opening a FIFO blocks inside the kernel until somebody opens its other end.
@@ -35,6 +39,10 @@ def rogue(host: Host, *, do: str = "answer", path: str = "", seconds: float = 0.
         host.keep("count", int(str(before)) + 1)
         yield ok("before", count=int(str(before)))
         return
+    elif do in KEPT:
+        host.keep(do, KEPT[do])
+    elif do == "skip":
+        raise Skip(f"pid {os.getpid()}")
     elif do == "raise":
         raise ValueError("not today")
     elif do == "huge":

@@ -276,3 +276,19 @@ def test_a_caller_that_gives_up_leaves_the_lane_in_order() -> None:
         assert _pid(await pool.run(instance("answer", timeout=10.0)))
 
     with_pool(body)
+
+
+def test_a_lane_in_which_nothing_applies_holds_no_worker() -> None:
+    """A node without parallel filesystems has no process that waits for them."""
+
+    async def body(pool: LanePool) -> None:
+        seldom = dataclasses.replace(instance("skip", lane="storage", timeout=30.0), interval=120.0)
+        often = dataclasses.replace(instance("skip", lane="rdma", timeout=30.0), interval=30.0)
+        told = [only((await pool.run(one)).findings).message for one in (seldom, seldom, often, often)]
+        assert told[0] != told[1]
+        assert told[2] == told[3]
+        applies = dataclasses.replace(seldom, name="rogue:other", options={"do": "answer"})
+        pid = only((await pool.run(applies)).findings).evidence["pid"]
+        assert only((await pool.run(seldom)).findings).message == f"pid {pid}"
+
+    with_pool(body)
