@@ -38,6 +38,15 @@ UNSURE = code(
     explain="The bus looks right and NVML did not answer; gpu_driver says why."
     " Do: follow what gpu_driver says; nothing follows from this one.",
 )
+ALL_LOST = code(
+    "gpu_count_all_lost",
+    "unknown",
+    "node",
+    "driver calls all {pci} GPUs lost and the PCI bus shows every one alive",
+    explain="So many do not die at once, and a dead one no longer answers on the bus: more often the driver itself is "
+    "in trouble. Confirm: `nvidia-smi`, `lspci -d 10de:` (rev ff = dead), `dmesg | grep -i nvrm`. "
+    "Do: when idle, load the driver anew or reboot.",
+)
 CONFLICT = code(
     "gpu_count_conflict",
     "warn",
@@ -96,6 +105,11 @@ class _Seen:
         """PCI ids that the driver lists and does not call lost; whether they are well is asked by gpu_health."""
         return {g.bdf for g in self.nvml or () if g.fault is not Fault.GPU_IS_LOST}
 
+    def unconfirmed(self) -> bool:
+        """Whether the driver calls all of several GPUs lost and the bus shows every one of them alive."""
+        lost = [g.fault is Fault.GPU_IS_LOST for g in self.nvml or ()]
+        return len(lost) > 1 and all(lost) and len(self.pci) >= len(lost) and not any(d.dead for d in self.pci)
+
     def found(self) -> int:
         """How many GPUs are really there: the smallest of what each way can vouch for."""
         counts = []
@@ -111,7 +125,7 @@ class _Seen:
     interval=60,
     timeout=5.0,
     required=True,
-    codes=(LOW, NO_SIGN, UNSURE, CONFLICT, HIGH, NO_PROMISE, NO_NODE),
+    codes=(LOW, NO_SIGN, UNSURE, ALL_LOST, CONFLICT, HIGH, NO_PROMISE, NO_NODE),
 )
 def gpu_count(host: Host, *, expected: int = 0, gres: int = 0) -> Iterator[Finding]:
     """GPUs counted on PCI, as device nodes and by NVML, against the larger of ``expected`` (profile) and ``gres``.
@@ -148,6 +162,9 @@ def _judge(host: Host, seen: _Seen, wanted: int) -> Iterator[Finding]:
     if found == 0 and not sign:
         if wanted:
             yield NO_SIGN("node", expected=wanted)
+        return
+    if seen.unconfirmed() and len(seen.pci) >= wanted:
+        yield ALL_LOST("node", pci=len(seen.pci))
         return
     if found < wanted:
         yield LOW(

@@ -209,7 +209,13 @@ def _doubtful(
     seconds = host.clock() - first
     if rounds >= 1 and seconds >= STAYS and siblings and fault is not Fault.OTHER:
         return FAILING(target, sign=sign, seconds=round(seconds), siblings=siblings, uuid=gpu.uuid)
-    return UNSURE(target, sign=sign, why=f"for {seconds:.0f} of {STAYS:.0f} s", uuid=gpu.uuid)
+    if fault is Fault.OTHER:
+        why = "what it means is not known to us"
+    elif not siblings:
+        why = "no other GPU answers that it could be compared with"
+    else:
+        why = f"for {seconds:.0f} s, limit {STAYS:.0f} s and two looks"
+    return UNSURE(target, sign=sign, why=why, uuid=gpu.uuid)
 
 
 def _answered(gpu: Gpu, target: str, fault: Fault | None, sign: str, action: int) -> Iterator[Finding]:

@@ -117,3 +117,19 @@ def test_an_error_of_the_whole_driver_never_counts_as_missing(plant: Plant) -> N
 
 def _raises() -> tuple[()]:
     raise NvmlError(Fault.UNKNOWN)
+
+
+def test_all_gpus_lost_alike_are_not_counted_out_while_the_bus_shows_them(plant: Plant) -> None:
+    """E107, E33: all GPUs alike is unknown until the bus confirms it, here as in gpu_health."""
+    lost = dict.fromkeys(range(8), Fault.GPU_IS_LOST)
+    host = plant(pci_tree() | device_nodes(), nvml=h100s(8, lost))
+    assert [(f.code, f.status) for f in gpu_count(host, expected=8)] == [("gpu_count_all_lost", "unknown")]
+    host._nvml = h100s(8, {n: Fault.GPU_IS_LOST for n in range(7)})
+    assert [(f.code, f.status) for f in gpu_count(host, expected=8)] == [("gpu_count_low", "fail")]
+
+
+def test_all_gpus_lost_and_dead_on_the_bus_are_missing(plant: Plant) -> None:
+    """E44."""
+    lost = dict.fromkeys(range(8), Fault.GPU_IS_LOST)
+    host = plant(pci_tree(8, dead=range(8)) | device_nodes(), nvml=h100s(8, lost))
+    assert [(f.code, f.status) for f in gpu_count(host, expected=8)] == [("gpu_count_low", "fail")]

@@ -147,3 +147,12 @@ def test_ecc_counters_alone_are_no_matter_of_health(plant: Plant) -> None:
     nvml = h100s()
     nvml[0].ecc = Ecc(volatile_uncorrected=3)
     assert seen(plant(pci_tree(), nvml=nvml)) == []
+
+
+def test_an_unknown_error_is_not_said_to_wait_for_a_time_that_is_over(plant: Plant) -> None:
+    """E33, E126: "for 800 of 30 s" told nobody why it is no fault."""
+    host = plant(pci_tree(), nvml=h100s(8, {3: Fault.OTHER}))
+    host.clock = iter(range(1000, 9000, 100)).__next__
+    for _ in range(3):
+        (found,) = gpu_health(host)
+    assert found.code == "gpu_unsure" and "not known to us" in found.message and " of 30 s" not in found.message
