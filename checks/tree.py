@@ -29,7 +29,7 @@ def inside(root: str, real: str) -> str:
 
 
 def readable(root: str, real: str) -> str:
-    """Like ``inside`` of a file that may be opened: a device in a tree is the machine's we run on."""
+    """Like ``inside`` of a file that may be opened: a device in a tree is our machine's, a pipe never ends."""
     if real in _REGULAR:
         return real
     if _proven(root, real) and stat.S_ISREG(os.lstat(real).st_mode):
@@ -40,6 +40,8 @@ def readable(root: str, real: str) -> str:
     kind = os.stat(real).st_mode
     if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
         raise OSError(errno.ENXIO, "a device in a tree is the machine's we run on", real)
+    if stat.S_ISFIFO(kind):
+        raise OSError(errno.ENXIO, "a pipe in a tree holds nothing that was kept", real)
     return real
 
 

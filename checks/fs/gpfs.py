@@ -49,24 +49,37 @@ def gpfs(host: Host, *, expected: bool = False) -> Iterator[Finding]:
         raise Skip("no GPFS mount")
     known = host.kept("gpfs", lambda: [0])
     if not (known[0] and _is_mmfsd(host, known[0])):
-        processes = list(_processes(host))
-        if not processes:
-            raise Skip("no process is seen, as in a tree that was kept without them")
-        known[0] = next((pid for pid in processes if _is_mmfsd(host, pid)), 0)
+        known[0] = _found(host)
     if not known[0]:
         yield DEAD("gpfs", mounted=mounted)
     else:
         yield ok("gpfs", f"mmfsd runs, {mounted} mounts", pid=known[0], mounted=mounted)
 
 
-def _processes(host: Host) -> Iterator[int]:
-    yield from (int(name) for name in os.listdir(host.path("/proc")) if name.isdecimal())
+def _found(host: Host) -> int:
+    """Its number, 0 without one; Skip where no process tells its name."""
+    told = False
+    for name in os.listdir(host.path("/proc")):
+        if name.isdecimal() and (comm := _name(host, int(name))):
+            told = True
+            if comm == "mmfsd" and _is_mmfsd(host, int(name)):
+                return int(name)
+    if not told:
+        raise Skip("no process is seen, as in a tree that was kept without them")
+    return 0
+
+
+def _name(host: Host, pid: int) -> str:
+    try:
+        return host.read_bytes(f"/proc/{pid}/comm", 64).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def _is_mmfsd(host: Host, pid: int) -> bool:
     """Root's process of this name; anybody may call a process of his own so."""
     try:
-        if host.read(f"/proc/{pid}/comm").strip() != "mmfsd":
+        if _name(host, pid) != "mmfsd":
             return False
         return any(
             line.split()[1:2] == ["0"] for line in host.read(f"/proc/{pid}/status").splitlines() if "Uid:" in line

@@ -48,6 +48,7 @@ LIMIT = 4096
 # use).
 _STATES = frozenset({"DISCONN", "CONNECTING", "EVICTED", "REPLAY", "REPLAY_LOCKS", "REPLAY_WAIT", "RECOVER"})
 _EVICTED = re.compile(r"^ - \[ ?(\d{1,12}), EVICTED ?\]", re.MULTILINE)
+_HEALTH = re.compile(r"healthy|LBUG", re.IGNORECASE)
 WAITED = 60.0
 
 
@@ -90,9 +91,12 @@ def lustre(host: Host) -> Iterator[Finding]:
 def _health(host: Host) -> str | None:
     for path in HEALTH:
         try:
-            return host.read(path).strip()
+            health = host.read(path).strip()
         except OSError:
             continue
+        if not _HEALTH.search(health):
+            raise ValueError(f"{path} says nothing that we know: {health[:40]!r}")
+        return health
     return None
 
 
@@ -108,8 +112,6 @@ def _servers(host: Host) -> dict[str, str]:
                     continue
                 if len(words) >= 2 and words[-1] != "DEACTIVATED":
                     found[words[0].removesuffix("_UUID")] = words[1]
-        if found:
-            break
     return found
 
 

@@ -81,16 +81,18 @@ def mount(
 
 
 def _mounted(host: Host, path: str, where: str, known: dict[str, Mount]) -> tuple[Mount | None, Finding | None]:
-    """What is mounted there, an automount triggered, or that nothing is."""
+    """What is mounted there, an automount triggered or that nothing is or nobody can tell."""
     upon = holding(where, known)
     error = None
     if upon is not None and upon.kind == AUTOFS:
         error = _touch(host, where)
         known = mounts(host)
     found = known.get(where)
-    if found is None or (found.kind == AUTOFS and not found.indirect):
-        return None, ABSENT(path, instead=_instead(where, known, error))
-    return found, None
+    if found is not None and (found.kind != AUTOFS or found.indirect):
+        return found, None
+    if upon is not None and upon.kind == AUTOFS and kept(host):
+        return None, UNTOLD(path, error="only the automounter is listed, and a kept tree cannot be asked for more")
+    return None, ABSENT(path, instead=_instead(where, known, error))
 
 
 def _turned(host: Host, path: str, mounted: Mount) -> Iterator[Finding]:

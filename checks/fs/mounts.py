@@ -28,6 +28,11 @@ NETWORK = frozenset(
         "afs",
         "fuse",
         "virtiofs",
+        "dvs",
+        "fhgfs",
+        "smbfs",
+        "gfs2",
+        "ocfs2",
     ]
 )
 AUTOFS = "autofs"
@@ -64,10 +69,12 @@ def mounts(host: Host) -> dict[str, Mount]:
     A cut or garbled list = ValueError.
     """
     text = _text(host)
-    lines = [line for line in map(_line, text.split("\n")) if line is not None]
-    if not lines or not text.endswith("\n"):
+    read = _line if " - " in text or not host.redirected else _short
+    lines = [made for n, line in enumerate(text.split("\n")) if (made := read(line, n)) is not None]
+    # Of the kernel's own list the last line is whole; an editor may have taken the end of a kept one.
+    if not lines or not (text.endswith("\n") or kept(host)):
         raise ValueError(f"list of mounts is cut or garbled: {len(text)} characters, {len(lines)} mounts")
-    known = {number for number, _, _ in lines}
+    known = {own for own, _, _ in lines}
     # Whose parent is not in the list, or is itself, hangs from nothing that could hide it.
     tree = {(p if p in known and p != n else "", m.where): (n, m) for n, p, m in lines}
     found = {}
@@ -77,7 +84,7 @@ def mounts(host: Host) -> dict[str, Mount]:
     return found
 
 
-def _line(line: str) -> tuple[str, str, Mount] | None:
+def _line(line: str, at: int) -> tuple[str, str, Mount] | None:
     """Number, parent and meaning of one line of mountinfo."""
     left, _, right = line.partition(" - ")
     before, after = left.split(), right.split(" ")
@@ -88,6 +95,16 @@ def _line(line: str) -> tuple[str, str, Mount] | None:
     where, root, source = _plain(before[4]), _plain(before[3]), _plain(after[1])
     made = Mount(where, after[0], source, "ro" in options, "indirect" in options, root, options)
     return before[0], before[1], made
+
+
+def _short(line: str, at: int) -> tuple[str, str, Mount] | None:
+    """One line of /proc/mounts, which tells no parent: what comes later lies on top, and below / as a whole."""
+    words = line.split(" ")
+    if len(words) != 6 or not words[1].startswith("/"):
+        return None
+    options = frozenset(map(_plain, words[3].split(",")))
+    where, source = _plain(words[1]), _plain(words[0])
+    return str(at), "", Mount(where, words[2], source, "ro" in options, "indirect" in options, "/", options)
 
 
 def _arrive(where: str, tree: dict[tuple[str, str], tuple[str, Mount]]) -> Mount | None:
@@ -114,6 +131,14 @@ def _text(host: Host) -> str:
             return host.read("/proc/1/mountinfo")
         except OSError:
             pass
+    if not host.redirected:
+        return host.read("/proc/self/mountinfo")
+    # Who keeps a tree by hand often copies the older lists only.
+    for path in ("/proc/self/mountinfo", "/proc/1/mounts", "/proc/self/mounts", "/proc/mounts"):
+        try:
+            return host.read(path)
+        except OSError:
+            continue
     return host.read("/proc/self/mountinfo")
 
 

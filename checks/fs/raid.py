@@ -33,7 +33,7 @@ ABSENT = code(
     explain="Confirm: `cat /proc/mdstat`, `mdadm --examine --scan`. Do: `mdadm --assemble --scan`.",
 )
 _ARRAY = re.compile(
-    r"^(md[\w/-]{1,64}) : (active|inactive)(?: \((?:auto-)?read-only\))?(?: (raid\d{1,2}|linear))?(.*)$"
+    r"^(md[\w/-]{1,64}) : (active|inactive|broken)(?: \((?:auto-)?read-only\))?(?: (raid\d{1,2}|linear))?(.*)$"
 )
 _COUNTS = re.compile(r"\[(\d{1,4})/(\d{1,4})\] \[[U_]{1,4096}\]")
 _REPAIR = re.compile(r"\b(recovery|resync|reshape|check)\s*=\s*([\d.]{1,6})%")
@@ -68,7 +68,7 @@ def _judge(match: re.Match[str], below: str) -> Finding:
     counts = _COUNTS.search(below)
     if active == "inactive" and "super external:" in below and members.count("(S)") == members.count("["):
         return ok(name, "container of arrays that firmware knows", disks=members.count("["))
-    if active == "inactive" or (level in ("raid0", "linear") and failed):
+    if active != "active" or (level in ("raid0", "linear") and failed):
         return BROKEN(name, state=active, failed=failed, level=level or "unknown")
     if counts and int(counts[2]) < int(counts[1]):
         repair = _REPAIR.search(below)

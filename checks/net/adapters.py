@@ -15,7 +15,8 @@ from checks.pci import DEVICES, Function, driver, functions
 MELLANOX = "15b3"
 EFA = ("1d0f", "efa")
 CLASS = "/sys/class/infiniband"
-_ETHERNET, _FABRIC = 0x0200, (0x0207, 0x0208)
+# Older ConnectX call themselves 0c06 (InfiniBand on a serial bus) and 0280 (other network controller).
+_ETHERNET, _OTHER, _FABRIC = 0x0200, 0x0280, (0x0207, 0x0208, 0x0C06)
 _SWITCH_MANAGER = b"SW_MNG"
 _SOFTWARE = ("rxe", "siw")
 _BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -25,8 +26,8 @@ _BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 class Adapter:
     """One RDMA device: where it is in sysfs, its real device and PCI id, empty where there is none.
 
-    ``virtual``: a virtual function seen on its host. ``software``: soft RoCE or iWARP over any interface. ``iwarp``: it
-    speaks TCP and has neither subnet manager nor RoCE addresses.
+    ``virtual``: a virtual or sub-function seen on its host. ``software``: soft RoCE or iWARP over any interface.
+    ``iwarp``: it speaks TCP and has neither subnet manager nor RoCE addresses.
     """
 
     name: str
@@ -61,7 +62,8 @@ def _adapter(host: Host, path: Path) -> Adapter:
     device = real_device(path)
     bdf = device.name if device and _BDF.fullmatch(device.name) else ""
     soft = path.name.startswith(_SOFTWARE) or (path / "parent").exists() or _made_of_software(path)
-    virtual = (path / "device" / "physfn").exists()
+    # A part of a function that its driver set up (sub-function) serves a container, as a virtual function does.
+    virtual = (path / "device" / "physfn").exists() or bool(device and ".sf." in device.name)
     return Adapter(path.name, path, device, bdf, virtual, soft, _speaks_tcp(host, path))
 
 
@@ -151,8 +153,13 @@ def _verbs(host: Host) -> dict[str, str]:
 
 
 def off_the_bus(host: Host, adapter: Adapter) -> bool:
-    """Whether its PCI function no longer answers: all ones in place of its configuration."""
-    return bool(adapter.bdf) and on_bus(host, adapter.bdf) is False
+    """Whether its PCI function no longer answers: all ones in place of its configuration.
+
+    That the bus does not list it proves nothing: the kernel takes the adapter away with its function, so a tree that
+    shows the one and not the other was kept in part.
+    """
+    listed = bool(adapter.bdf) and host.path(f"{DEVICES}/{adapter.bdf}").exists()
+    return listed and on_bus(host, adapter.bdf) is False
 
 
 def has_adapter(host: Host) -> bool:
@@ -180,7 +187,7 @@ def _without_device(host: Host) -> list[str]:
 
 
 def _on_pci(host: Host) -> list[str]:
-    """InfiniBand and fabric controllers (0207, 0208), NVIDIA's Ethernet and Amazon's EFA; virtual ones left out.
+    """InfiniBand and fabric controllers, NVIDIA's Ethernet and Amazon's EFA; virtual ones left out.
 
     Other makers' Ethernet adapters cannot be told from those without RDMA.
     """
@@ -188,5 +195,6 @@ def _on_pci(host: Host) -> list[str]:
 
 
 def _by_maker(function: Function) -> bool:
-    ethernet = function.kind == _ETHERNET
-    return ethernet and (function.vendor == MELLANOX or (function.vendor, function.device[:3]) == EFA)
+    if function.vendor == MELLANOX:
+        return function.kind in (_ETHERNET, _OTHER)
+    return function.kind == _ETHERNET and (function.vendor, function.device[:3]) == EFA

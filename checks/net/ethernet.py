@@ -95,6 +95,9 @@ APART = code(
 # The stricter of two published limits, 2 and 3 losses (NVSentinel, cyclecloud-healthagent), would tell of a switch that
 # is updated; carrier_changes counts each loss and each return.
 LOSSES, WINDOW = 3, 3600.0
+_NO_SPEED = (0xFFFF, 0xFFFFFFFF)
+# RFC 2863, as the kernel writes them.
+_STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
 _NAME = re.compile(r"[\w.:@-]{1,15}")
 
 
@@ -145,17 +148,26 @@ def interface_name(name: str) -> str:
     return name
 
 
+def operstate(host: Host, name: str) -> str:
+    """The state of an interface in the kernel's words; ValueError for any other."""
+    state = host.read(f"{NET}/{name}/operstate").strip()
+    if state not in _STATES:
+        raise ValueError(f"interface {name} has a state nobody knows: {state[:32]!r}")
+    return state
+
+
 def _judge(host: Host, name: str, min_mbps: int, mtu: int) -> Iterator[Finding]:
     base = f"{NET}/{name}"
     if not host.path(base).exists():
         yield ABSENT(name)
         return
-    state = host.read(f"{base}/operstate").strip()
+    state = operstate(host, name)
     if state not in ("up", "unknown"):
         yield DOWN(name, state=state)
         return
-    # 0 or -1 where the driver does not say: a virtual device, or one that is just training.
+    # 0 or -1 where the driver does not say (a virtual device, or one that is just training), in any of its widths.
     speed = number(host, f"{base}/speed") or 0
+    speed = 0 if speed in _NO_SPEED else speed
     if 0 < speed < min_mbps:
         yield SLOW(name, speed=speed, expected=min_mbps)
     else:

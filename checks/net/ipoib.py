@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from checks.declare import Skip, check, code, ok
 from checks.host import Host
-from checks.net.ethernet import interface_name
+from checks.net.ethernet import interface_name, operstate
 from checks.net.ports import number, optional
 from checks.wire import Finding
 
@@ -51,7 +51,7 @@ def ipoib(host: Host, *, interfaces: tuple[str, ...] = (), mtu: int = 0, mode: s
             continue
         if (kind := number(host, f"{base}/type")) not in (_INFINIBAND, None):
             yield OTHER(name, setting="kind of interface", value=kind, expected=_INFINIBAND)
-        state = host.read(f"{base}/operstate").strip()
+        state = operstate(host, name)
         if state not in ("up", "unknown"):
             yield DOWN(name, state=state)
             continue

@@ -108,7 +108,14 @@ def _link(host: Host, function: Function) -> _Link | None:
     base = f"{DEVICES}/{function.bdf}"
     try:
         width, most = (int(host.read(f"{base}/{name}_link_width")) for name in ("current", "max"))
-        speed = float(host.read(f"{base}/current_link_speed").split()[0])
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError):
         return None
-    return _Link(function, kind, width, speed, most) if 0 < width < GONE else None
+    return _Link(function, kind, width, _speed(host, base), most) if 0 < width < GONE else None
+
+
+def _speed(host: Host, base: str) -> float:
+    """GT/s; 0 where the kernel has no name for it (4.18 calls what is faster than 16 GT/s unknown)."""
+    try:
+        return float(host.read(f"{base}/current_link_speed").split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0

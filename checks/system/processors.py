@@ -17,6 +17,15 @@ COUNT = code(
     explain="A socket or a core is gone, or hyper-threading is off. Confirm: `lscpu`, `dmidecode -t processor`. "
     "Do: let jobs end, power-cycle, replace the processor.",
 )
+SWITCHED_OFF = code(
+    "cpu_count_off",
+    "warn",
+    "config",
+    "{online} processors online, expected at least {expected}; {off} more are present and switched off",
+    explain="None is gone: hyper-threading or single processors were switched off while the node runs, or at boot "
+    "(nosmt, maxcpus). Confirm: `lscpu`, `cat /sys/devices/system/cpu/smt/control /proc/cmdline`. Do: switch them on, "
+    "or correct the profile.",
+)
 SOCKETS = code(
     "cpu_socket_missing",
     "fail",
@@ -64,7 +73,12 @@ OLD = code(
 )
 
 
-@check(lane="system", interval=300, timeout=3.0, codes=(COUNT, SOCKETS, OFFLINE, SMT, GOVERNOR, MICROCODE, OLD))
+@check(
+    lane="system",
+    interval=300,
+    timeout=3.0,
+    codes=(COUNT, SWITCHED_OFF, SOCKETS, OFFLINE, SMT, GOVERNOR, MICROCODE, OLD),
+)
 def processors(
     host: Host, *, expected: int = 0, sockets: int = 0, smt: str = "", governor: str = "", microcode: str = ""
 ) -> Iterator[Finding]:
@@ -77,26 +91,33 @@ def processors(
     ``expected`` and ``sockets``: the least number online, 0 asks for none. ``smt``: hyper-threading, on or off.
     ``governor``: of each processor.
     """
-    online = cpu_list(host.read(f"{CPUS}/online"))
-    if len(online) < expected:
-        yield COUNT("cpu", online=len(online), expected=expected)
-    else:
+    online, present = (cpu_list(host.read(f"{CPUS}/{name}")) for name in ("online", "present"))
+    if not online or not present:
+        raise ValueError(f"no processor is listed in {CPUS}")
+    state, off = _line(host, f"{CPUS}/smt/control"), present - online
+    if len(online) >= expected:
         yield ok("cpu", f"{len(online)} processors", online=len(online), expected=expected)
-    state = _line(host, f"{CPUS}/smt/control")
-    off = cpu_list(host.read(f"{CPUS}/present")) - online
+    elif len(online | present) >= expected:
+        yield SWITCHED_OFF("cpu", online=len(online), expected=expected, off=len(off))
+    else:
+        yield COUNT("cpu", online=len(online), expected=expected)
     # With hyper-threading switched off every second one is off, as it should be.
     if off and state not in ("off", "forceoff"):
         yield OFFLINE("cpu", offline=spelled(off))
     if smt and state in ("on", "off", "forceoff") and state.removeprefix("force") != smt:
         yield SMT("cpu", smt=state, expected=smt)
-    if sockets and (found := _sockets(host, online)) < sockets:
-        yield SOCKETS("cpu", sockets=found, expected=sockets)
     yield from _alike(host, governor)
     yield from _microcode(host, microcode)
+    if sockets and (found := _sockets(host, online)) < sockets:
+        yield SOCKETS("cpu", sockets=found, expected=sockets)
 
 
 def _sockets(host: Host, online: set[int]) -> int:
-    return len({_line(host, f"{CPUS}/cpu{n}/topology/physical_package_id") for n in online} - {""})
+    """Counted where the firmware tells them: without it the kernel says -1 of every processor, or nothing at all."""
+    found = {_line(host, f"{CPUS}/cpu{n}/topology/physical_package_id") for n in online}
+    if known := found - {"", "-1"}:
+        return len(known)
+    raise ValueError("no processor tells its socket")
 
 
 def _alike(host: Host, governor: str) -> Iterator[Finding]:

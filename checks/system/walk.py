@@ -34,12 +34,19 @@ def processes(host: Host) -> tuple[Process, ...]:
         return walk.found
     # Kept only for its own look: a list of 20,000 is not held between rounds.
     root = str(host.path("/proc"))
-    found = tuple(p for name in os.listdir(root)[:PROCESSES_LIMIT] if name.isdecimal() and (p := _read(root, name)))
+    names = _own(root) if host.redirected else os.listdir(root)
+    found = tuple(p for name in names[:PROCESSES_LIMIT] if name.isdecimal() and (p := _read(root, name)))
     walk.look, walk.found = (host.look, found) if len(found) <= _KEPT else (0, ())
     return found
 
 
 _KEPT = 50_000
+
+
+def _own(root: str) -> list[str]:
+    """The folders of a kept tree; a link in their place may lead to a process of the machine that we run on."""
+    with os.scandir(root) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def head_of(host: Host, pid: int, name: str, limit: int = STAT_LIMIT) -> bytes:
@@ -48,7 +55,8 @@ def head_of(host: Host, pid: int, name: str, limit: int = STAT_LIMIT) -> bytes:
 
 
 def _head(path: str, limit: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    # Not waiting: in a kept tree a pipe may lie in the place of the file.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         return os.read(descriptor, limit)
     finally:

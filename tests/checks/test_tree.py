@@ -10,6 +10,7 @@ import pytest
 from checks import Host
 from checks.catalog import load
 from checks.runner import run_check
+from checks.system import walk
 from checks.tree import matching
 from tests.fakes import Plant
 
@@ -98,3 +99,20 @@ def test_the_kernels_device_in_a_tree_is_this_machines_log(plant: Plant) -> None
     os.mknod(host.root / "dev/kmsg", 0o600 | 0o020000, os.makedev(1, 11))
     (found,) = run_check(load()["kernel_oom"], host).findings
     assert (found.code, found.blame, "device" in found.message) == ("kernel_log_unreadable", "self", True)
+
+
+@pytest.mark.parametrize("name", ["proc/9/stat", "proc/meminfo", "proc/uptime"])
+def test_a_pipe_in_a_tree_is_not_waited_for(plant: Plant, name: str) -> None:
+    """A captured tree is anybody's: a pipe in the place of a file must not hold a worker for ever."""
+    host = plant({"/proc/loadavg": "0 0 0 1/2 3\n", "/sys/devices/system/cpu/online": "0-3\n"})
+    (host.root / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(host.root / name)
+    for check in ("processes", "idle_node", "memory", "boot"):
+        assert {f.status for f in run_check(load()[check], host).findings} <= {"unknown", "skipped", "ok"}
+
+
+def test_a_link_in_the_place_of_a_process_is_not_followed(plant: Plant) -> None:
+    """It may lead to a process of the machine that we run on."""
+    own = f"/proc/{os.getpid()}"
+    host = plant({"/proc/77": f"-> {own}", "/proc/5/stat": Path(f"{own}/stat").read_text()})
+    assert [p.pid for p in walk.processes(host)] == [5]

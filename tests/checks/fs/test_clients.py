@@ -208,3 +208,9 @@ def test_a_request_that_waits_at_every_look_is_told(plant: Plant, tree: Tree, ex
     found = bad(host, "ceph")
     assert [f.code for f in found] == expected
     assert {f.blame for f in found} <= {"shared"}
+
+
+def test_a_tree_whose_processes_have_no_names_is_not_judged(plant: Plant) -> None:
+    """Like E16: the list of mounts of the first process was kept, and nothing else of any process."""
+    (found,) = run_check(KNOWN["gpfs"], plant({"/proc/1/mountinfo": GPFS})).findings
+    assert (found.status, found.code) == ("skipped", "not_applicable")

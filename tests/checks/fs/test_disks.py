@@ -18,6 +18,8 @@ REBUILD = (
     "      [==>..................]  recovery = 12.6% (315/2500) finish=127.5min speed=33440K/sec\n"
 )
 STRIPE_GONE = "md1 : active raid0 nvme1n1[1](F) nvme0n1[0]\n      7501212672 blocks super 1.2 512k chunks\n"
+# Kernels since 6.0 say it of any array that can no longer serve all of its blocks.
+BROKEN = "md3 : broken raid0 nvme1n1[1] nvme0n1[0]\n      7501212672 blocks super 1.2 512k chunks\n"
 INACTIVE = "md2 : inactive nvme5n1[0](S)\n      3750606336 blocks super 1.2\n"
 
 
@@ -28,6 +30,8 @@ INACTIVE = "md2 : inactive nvme5n1[0](S)\n      3750606336 blocks super 1.2\n"
         (DEGRADED, [("md0", "raid_degraded")]),
         (REBUILD, [("md/data", "raid_degraded")]),
         (STRIPE_GONE, [("md1", "raid_broken")]),
+        (BROKEN, [("md3", "raid_broken")]),
+        (BROKEN.replace("broken", "broken (read-only)"), [("md3", "raid_broken")]),
         (INACTIVE, [("md2", "raid_broken")]),
         (WHOLE + "\n" + STRIPE_GONE, [("md0", "ok"), ("md1", "raid_broken")]),
         ("", [("node", "not_applicable")]),

@@ -176,3 +176,22 @@ def test_an_eviction_is_told_once_and_an_old_one_never(plant: Plant) -> None:
     assert (found.code, found.blame, found.evidence["first"]) == ("lustre_evictions", "shared", "fs-OST0000")
     clock.now += 120
     assert codes(host, "lustre") == []
+
+
+@pytest.mark.parametrize("text", ["", "\n", "-1\n", "\x00"])
+def test_a_health_file_that_says_nothing_is_our_trouble(plant: Plant, text: str) -> None:
+    """Like E23: a file that was cut short when it was kept."""
+    (found,) = run_check(KNOWN["lustre"], plant({"/sys/fs/lustre/health_check": text})).findings
+    assert (found.status, found.blame) == ("unknown", "self")
+
+
+def test_both_folders_of_a_release_in_between_are_read(plant: Plant) -> None:
+    """Like E116: the data servers still stand in /proc and the one for names, which threw us out, already in /sys."""
+    host = plant({
+        "/proc/fs/lustre/osc/scratch-OST0000-osc-ff/ost_server_uuid": "scratch-OST0000_UUID\tFULL\n",
+        "/sys/fs/lustre/mdc/scratch-MDT0000-mdc-ff/mds_server_uuid": "scratch-MDT0000_UUID\tEVICTED\n",
+    })  # fmt: skip
+    clock = Clock(host)
+    assert codes(host, "lustre") == []
+    clock.now += 300
+    assert codes(host, "lustre") == ["lustre_disconnected"]

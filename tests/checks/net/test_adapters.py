@@ -109,6 +109,25 @@ def test_an_adapter_that_fell_off_the_bus_is_named_once(plant: Plant) -> None:
     assert (found[0].status, found[0].blame, found[0].evidence["pci"]) == ("fail", "node", "0000:3c:00.0")
 
 
+def test_an_adapter_whose_entry_on_the_bus_was_not_kept_is_not_lost(plant: Plant) -> None:
+    """Like E79: of a tree kept in part the bus shows a disk alone, and the adapter's own folder is there."""
+    real = "/sys/devices/pci0000:3b/0000:3c:00.0"
+    disk = {f"{DEVICES}/0000:01:00.0/{k}": v for k, v in (("vendor", "0x144d"), ("device", "0xa80a"))}
+    link = {f"{real}/vendor": "0x15b3\n", "/sys/class/infiniband/mlx5_0/device": f"-> ../../../..{real}"}
+    host = plant({**hcas(1), **disk, f"{DEVICES}/0000:01:00.0/class": "0x010802\n", **link})
+    assert [a.bdf for a in adapters(host)] == ["0000:3c:00.0"]
+    assert list(ib_port(host, count=1)) == []
+
+
+def test_a_sub_function_is_left_out_like_a_virtual_one(plant: Plant) -> None:
+    """Like E81: what the driver made of an adapter for a container is down until that one starts."""
+    real = "/sys/devices/pci0000:3b/0000:3c:00.0/mlx5_core.sf.4"
+    link = {f"{real}/sfnum": "88\n", "/sys/class/infiniband/mlx5_1/device": f"-> ../../../..{real}"}
+    host = plant({**hcas(2, mlx5_1=POLLING), **link})
+    assert list(ib_port(host, count=1)) == []
+    assert [f.code for f in ib_port(host, count=2)] == ["ib_port_count_low"]
+
+
 def test_a_spare_adapter_off_the_bus_takes_no_node_out(plant: Plant) -> None:
     tree = hcas(2, mlx5_1=DISABLED) | on_pci("0000:1a:00.0", "mlx5_0") | on_pci("0000:3c:00.0", "mlx5_1", config=ONES)
     (found,) = ib_port(plant(tree), count=1)

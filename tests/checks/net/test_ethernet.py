@@ -37,7 +37,11 @@ def link(name: str, state: str = "up", speed: str = "100000") -> dict[str, str |
         (link("eth0"), {"interfaces": ("eth0",), "min_mbps": 100_000}, [("eth0", "ok")]),
         (link("eth0", speed="25000"), {"interfaces": ("eth0",), "min_mbps": 100_000}, [("eth0", "ethernet_slow")]),
         (link("eth0", speed="-1"), {"interfaces": ("eth0",), "min_mbps": 100_000}, [("eth0", "ok")]),
+        (link("eth0", speed="65535"), {"interfaces": ("eth0",), "min_mbps": 100_000}, [("eth0", "ok")]),
         (link("eth0", "down"), {"interfaces": ("eth0",)}, [("eth0", "ethernet_down")]),
+        (link("eth0", "lowerlayerdown"), {"interfaces": ("eth0",)}, [("eth0", "ethernet_down")]),
+        (link("eth0", ""), {"interfaces": ("eth0",)}, [("node", "check_error")]),
+        (link("eth0", "-1"), {"interfaces": ("eth0",)}, [("node", "check_error")]),
         (link("eth0", "lowerlayerdown"), {"interfaces": ("eth0",)}, [("eth0", "ethernet_down")]),
         (link("eth1", "down"), {"interfaces": ("eth0",)}, [("eth0", "ethernet_absent")]),
         (link("eth1", "down"), {}, [("node", "not_applicable")]),
@@ -185,3 +189,11 @@ def test_errors_by_growth(plant: Plant, name: str, growth: int, expected: list[t
     assert node.bad() == []
     node.put(name, 5_000_000 + growth)
     assert node.bad() == expected
+
+
+@pytest.mark.parametrize("speed", ["-1", "0", "65535", "4294967295"])
+def test_a_speed_that_is_not_told_is_shown_as_none(plant: Plant, speed: str) -> None:
+    """Like E76: older drivers write "unknown" as the largest number that they have room for."""
+    host = plant(link("eth0", speed=speed))
+    (found,) = run_check(load()["ethernet"], host, {"interfaces": ("eth0",), "min_mbps": 100_000}).findings
+    assert (found.status, found.message, found.evidence["speed"]) == ("ok", "up", 0)

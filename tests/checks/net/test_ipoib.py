@@ -33,3 +33,11 @@ def test_judges_what_is_named(
     found = run_check(load()["ipoib"], plant(tree), options).findings
     assert [f.code for f in found] == expected
     assert "fail" not in {f.status for f in found}
+
+
+@pytest.mark.parametrize("state", ["", "garbage", "-1"])
+def test_a_state_that_nobody_knows_is_our_trouble(plant: Plant, state: str) -> None:
+    """Like E76: a file cut short says nothing about the interface."""
+    host = plant({"/sys/class/net/ib0/operstate": f"{state}\n", "/sys/class/net/ib0/type": "32\n"})
+    (found,) = run_check(load()["ipoib"], host, {"interfaces": ("ib0",)}).findings
+    assert (found.status, found.blame) == ("unknown", "self")

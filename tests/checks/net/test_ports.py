@@ -144,13 +144,16 @@ def on_bus(vendor: str, device: str, kind: str) -> dict[str, str]:
         (on_bus("8086", "24f0", "0208"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
         (on_bus("1d0f", "efa2", "0200"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
         (on_bus("1077", "7322", "0207"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
+        (on_bus("15b3", "1003", "0280"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
+        (on_bus("15b3", "673c", "0c06"), [("node", "ib_port_count_low"), ("0000:69:01.0", "ib_adapter_dead")]),
         (on_bus("14e4", "1750", "0200"), [("node", "ib_port_no_sign")]),
+        (on_bus("8086", "2723", "0280"), [("node", "ib_port_no_sign")]),
     ],
 )
 def test_other_makers_adapters_without_a_driver_are_missed(
     plant: Plant, function: dict[str, str], expected: list[tuple[str, str]]
 ) -> None:
-    """Like E79, E76, E82: Omni-Path, EFA and QLogic on the bus; an Ethernet adapter alone proves nothing."""
+    """Like E79, E76, E82: Omni-Path, EFA, QLogic, older ConnectX; an Ethernet adapter alone proves nothing."""
     host = plant({**function, "/sys/class/net/lo/type": "772\n"})
     assert brief(list(ib_port(host, count=1))) == expected
 

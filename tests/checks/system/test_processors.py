@@ -54,7 +54,26 @@ def test_a_missing_socket_is_the_nodes_and_a_setting_is_not(plant: Plant) -> Non
     assert found["cpu_governor_wrong"].evidence["wrong"] == 4
 
 
-@pytest.mark.parametrize("text", ["x", "3-1", "0-99999999", "-", "0--1"])
+@pytest.mark.parametrize(("smt", "online"), [("off", "0-3"), ("forceoff", "0-3"), ("on", "0-3"), ("on", "0-6")])
+def test_what_was_switched_off_is_not_gone(plant: Plant, smt: str, online: str) -> None:
+    """Like E22: hyper-threading off on purpose (nosmt) halves the number, and no part of the node is broken."""
+    found = [f for f in processors(plant(tree(online, "0-7", smt=smt)), expected=8) if f.code == "cpu_count_off"]
+    assert [(f.status, f.blame) for f in found] == [("warn", "config")]
+
+
+@pytest.mark.parametrize("package", ["-1\n", "", None])
+def test_sockets_that_nobody_tells_are_not_missing(plant: Plant, package: str | None) -> None:
+    """Like E23: firmware without such a table gives -1, a kept tree has no such file; both are no lost socket."""
+    files = tree("0-7\n", "0-7\n")
+    for name in [n for n in files if n.endswith("physical_package_id")]:
+        files.pop(name) if package is None else files.update({name: package})
+    found = run_check(load()["processors"], plant(files), {"sockets": 2, "smt": "off"}).findings
+    assert [(f.code, f.status) for f in found] == [
+        ("ok", "ok"), ("cpu_threads_wrong", "warn"), ("check_error", "unknown"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "\n", "x", "3-1", "0-99999999", "-", "0--1"])
 def test_an_unreadable_list_is_our_trouble(plant: Plant, text: str) -> None:
     (found,) = run_check(load()["processors"], plant(tree("0", "0") | {f"{CPUS}/online": text}), {}).findings
     assert (found.status, found.blame) == ("unknown", "self")
