@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from checks import tree
+from checks.late import LATE, remembered, started
 from checks.wire import JobAttempt
 
 if TYPE_CHECKING:
@@ -207,6 +208,10 @@ class Host:
             status = record.with_name(record.name + ".status")
             return Ended(int(self.read(status)) if status.exists() else 0, self.read(record))
         _LEFT[:] = [late for late in _LEFT if late.poll() is None]
+        if left := remembered({**self.memory, **self.keeps}):
+            self.keep(LATE, left)
+            if argv[0] in left:
+                raise TimeoutError(f"command {argv[0]} of a former look has not ended yet: pid {left[argv[0]][0]}")
         child = subprocess.Popen(
             list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={"PATH": _PATH, "LC_ALL": "C"}, cwd="/",
@@ -215,6 +220,8 @@ class Host:
             said, error = child.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as late:
             _end(child, grace)
+            if start := 0 if child.returncode is not None else started(child.pid):
+                self.keep(LATE, {**left, argv[0]: [child.pid, start]})
             raise TimeoutError(f"command {argv[0]} did not end within {timeout:g} s") from late
         except BaseException:
             _end(child, grace)
