@@ -6,8 +6,9 @@ import errno
 import os
 from collections.abc import Iterator
 
-from checks.declare import Skip, check, code, ok
+from checks.declare import Skip, check, code
 from checks.fs.mounts import holding, kept, mounts, place
+from checks.fs.space import Least
 from checks.host import Host
 from checks.wire import Finding
 
@@ -69,10 +70,10 @@ def disk_space(
     if kept(host):
         raise Skip("free space cannot be seen in a kept tree")
     for path in paths:
-        yield from _judge(host, path, min_free_pct, min_free_inodes_pct)
+        yield from _judge(host, path, Least(LOW, INODES, min_free_pct, min_free_inodes_pct))
 
 
-def _judge(host: Host, path: str, min_free_pct: float, min_free_inodes_pct: float) -> Iterator[Finding]:
+def _judge(host: Host, path: str, least: Least) -> Iterator[Finding]:
     known = mounts(host)
     where = place(host, path, known)
     mounted = holding(where, known)
@@ -96,16 +97,4 @@ def _judge(host: Host, path: str, min_free_pct: float, min_free_inodes_pct: floa
             seen_writable.add(this)
         else:
             yield (TURNED_READ_ONLY if this in seen_writable else READ_ONLY)(path, source=mounted.source)
-    yield from _space(path, space, min_free_pct, min_free_inodes_pct)
-
-
-def _space(path: str, space: os.statvfs_result, min_free_pct: float, min_free_inodes_pct: float) -> Iterator[Finding]:
-    """A file system without blocks or inodes of its own (proc, btrfs) has none to run out of."""
-    free = 100.0 * space.f_bavail / space.f_blocks if space.f_blocks else 100.0
-    inodes = 100.0 * space.f_favail / space.f_files if space.f_files else 100.0
-    if free < min_free_pct:
-        yield LOW(path, free_pct=round(free, 2), min_free_pct=min_free_pct)
-    if inodes < min_free_inodes_pct:
-        yield INODES(path, free_pct=round(inodes, 2), min_free_pct=min_free_inodes_pct)
-    if free >= min_free_pct and inodes >= min_free_inodes_pct:
-        yield ok(path, f"{free:.0f} % free", free_pct=round(free, 1), free_inodes_pct=round(inodes, 1))
+    yield from least.judge(path, space)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from checks.declare import Skip, check, code, ok
+from checks.declare import Skip, check, code
 from checks.fs.mounts import holding, kept, mounts, place
+from checks.fs.space import Least
 from checks.host import Host
 from checks.wire import Finding
 
@@ -51,16 +52,4 @@ def mount_space(
             space = os.statvfs(host.path(where))
         except OSError as error:
             raise Skip(f"{path} cannot be measured ({error.strerror}), see mount") from error
-        yield from judge_space(path, space, min_free_pct, min_free_inodes_pct)
-
-
-def judge_space(path: str, space: os.statvfs_result, min_free: float, min_inodes: float) -> Iterator[Finding]:
-    """A server that tells no total (0) has none to run out of."""
-    free = 100.0 * space.f_bavail / space.f_blocks if space.f_blocks else 100.0
-    inodes = 100.0 * space.f_favail / space.f_files if space.f_files else 100.0
-    if free < min_free:
-        yield LOW(path, free_pct=round(free, 2), min_free_pct=min_free)
-    if inodes < min_inodes:
-        yield INODES(path, free_pct=round(inodes, 2), min_free_pct=min_inodes)
-    if free >= min_free and inodes >= min_inodes:
-        yield ok(path, f"{free:.0f} % free", free_pct=round(free, 1), free_inodes_pct=round(inodes, 1))
+        yield from Least(LOW, INODES, min_free_pct, min_free_inodes_pct).judge(path, space)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from checks.declare import Skip, check, code, ok
 from checks.growth import Counters, counters
 from checks.host import Host
 from checks.judge.policy import CounterRule, per_policy, usable
 from checks.net.bond import Bond, apart, read_bond, without_partner
+from checks.net.limits import HOUR, beyond
 from checks.net.ports import number, optional
 from checks.wire import Finding
 
@@ -187,21 +186,11 @@ def _counted(host: Host, name: str, watched: Counters, policy_dir: str) -> Itera
         if grown.beyond(2 * LOSSES, WINDOW):
             yield FLAPPING(name, growth=grown.count // 2, seconds=max(WINDOW, grown.seconds), limit=LOSSES)
     for key, rule in _rules(policy_dir).items():
-        value, within, limit = number(host, f"{base}/{rule.path}"), rule.within or WINDOW, rule.limit or 0
-        if value is None:
+        if (value := number(host, f"{base}/{rule.path}")) is None:
             continue
-        grown = watched.of(f"{name} {key}").over(now, value, within, wraps=True)
-        if grown.beyond(limit, within):
-            found = ERRORS(
-                name,
-                means=rule.means or key,
-                growth=grown.count,
-                seconds=grown.seconds,
-                limit=limit,
-                within=within,
-                counter=key,
-            )
-            yield msgspec.structs.replace(found, status=rule.status or found.status, blame=rule.blame or found.blame)
+        grown = watched.of(f"{name} {key}").over(now, value, rule.within or HOUR, wraps=True)
+        if (found := beyond(ERRORS, name, key, rule, grown)) is not None:
+            yield found
 
 
 def _bond(name: str, bond: Bond, expected: int) -> Iterator[Finding]:

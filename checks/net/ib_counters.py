@@ -6,13 +6,12 @@ import errno
 import os
 from collections.abc import Iterator
 
-import msgspec
-
 from checks.declare import Skip, check, code, ok
-from checks.growth import Grown, counters
+from checks.growth import counters
 from checks.host import Host
 from checks.judge.policy import CounterRule, per_policy, usable
-from checks.net.ports import Port, jobs_ports
+from checks.net.limits import HOUR, beyond
+from checks.net.ports import jobs_ports
 from checks.wire import Finding
 
 GROWS = code(
@@ -66,10 +65,10 @@ def ib_counters(
             if value is None:
                 continue
             read += 1
-            within, wraps = rule.within or 3600.0, folder == WRAPPING
-            grown = watched.of(f"{port.name} {name}").over(now, value, within, wraps=wraps)
-            if grown.beyond(rule.limit or 0, within):
-                yield _found(port, name, rule, grown)
+            wraps = folder == WRAPPING
+            grown = watched.of(f"{port.name} {name}").over(now, value, rule.within or HOUR, wraps=wraps)
+            if (found := beyond(GROWS, port.name, name, rule, grown)) is not None:
+                yield found
             elif not wraps and grown.count == 0 and value in (rule.end or END, END):
                 yield FULL(port.name, counter=file, value=value)
     host.keep("counters", watched.plain())
@@ -105,19 +104,6 @@ def _value(host: Host, folder: str, file: str) -> int | None:
             refused.add(folder)
         return None
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= 20 else None
-
-
-def _found(port: Port, name: str, rule: CounterRule, grown: Grown) -> Finding:
-    found = GROWS(
-        port.name,
-        means=rule.means or name,
-        growth=grown.count,
-        seconds=grown.seconds,
-        limit=rule.limit or 0,
-        within=rule.within or 3600.0,
-        counter=name,
-    )
-    return msgspec.structs.replace(found, status=rule.status or found.status, blame=rule.blame or found.blame)
 
 
 @per_policy

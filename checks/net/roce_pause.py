@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-import msgspec
-
 from checks.declare import Skip, check, code, ok
 from checks.growth import counters
 from checks.host import Host, NotRecorded
 from checks.judge.policy import CounterRule, per_policy, usable
+from checks.net.limits import HOUR, beyond
 from checks.net.roce import interface_of, roce_ports
 from checks.wire import Finding
 
@@ -23,7 +22,6 @@ HARDWARE = code(
     explain="Confirm: `ethtool -S <interface>` twice, the counters of the switch's port. Do: for pauses look at who is "
     "slow behind the switch and at the settings for lossless traffic; for errors at cable and transceiver.",
 )
-HOUR = 3600.0
 FOLDER = "ethtool/"
 # Asked once an hour, by a worker that ends in between: what it remembers may be older than an agent's restart.
 OLDEST = 3 * HOUR
@@ -49,22 +47,11 @@ def roce_pause(
         told = _told(host, interface) if interface else {}
         asked += bool(told)
         for name, rule in _rules(policy_dir).items():
-            value, within, limit = _sum(told, rule), rule.within or HOUR, rule.limit or 0
-            if value is None:
+            if (value := _sum(told, rule)) is None:
                 continue
-            grown = watched.of(f"{port} {name}").over(now, value, within, wraps=True)
-            if grown.beyond(limit, within):
-                found = HARDWARE(
-                    port,
-                    means=rule.means or name,
-                    growth=grown.count,
-                    seconds=grown.seconds,
-                    limit=limit,
-                    within=within,
-                    counter=name,
-                    interface=interface,
-                )
-                yield msgspec.structs.replace(found, status=rule.status or "warn", blame=rule.blame or "fabric")
+            grown = watched.of(f"{port} {name}").over(now, value, rule.within or HOUR, wraps=True)
+            if (found := beyond(HARDWARE, port, name, rule, grown, interface=interface)) is not None:
+                yield found
     host.keep("counters", watched.plain())
     if not asked:
         raise Skip("no driver of a RoCE port tells its counters")

@@ -4,30 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checks import Finding, Host
-from checks.catalog import load
 from checks.runner import run_check
+from tests.checks.fs.judged import INFO, KNOWN, Clock, Tree, bad, codes
 from tests.fakes import Plant
-
-KNOWN = load()
-Tree = dict[str, str | bytes]
-INFO = "/proc/self/mountinfo"
-
-
-def bad(host: Host, name: str, **options: object) -> list[Finding]:
-    return [f for f in run_check(KNOWN[name], host, options).findings if f.status not in ("ok", "skipped")]
-
-
-def codes(host: Host, name: str, **options: object) -> list[str]:
-    return [f.code for f in bad(host, name, **options)]
-
-
-class Clock:
-    """The time of a host, which a test moves."""
-
-    def __init__(self, host: Host) -> None:
-        self.now = 1000.0
-        host.clock = lambda: self.now
 
 
 @pytest.mark.parametrize("name", ["nfs_client", "lustre", "gpfs", "gpfs_health", "beegfs", "weka", "ceph"])

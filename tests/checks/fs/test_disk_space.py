@@ -7,13 +7,14 @@ import os
 import pytest
 
 from checks import CHECKS, Host
-from checks.fs import disk_space as module
-from checks.fs.disk_space import disk_space
+from checks.fs.disk_space import INODES, LOW, disk_space
+from checks.fs.space import Least
 from checks.runner import run_check
 from tests.fakes import Plant
 
 INFO = "/proc/self/mountinfo"
 LOCAL = "22 1 8:2 / / rw,relatime - ext4 /dev/sda2 {}\n"
+LEAST = Least(LOW, INODES, 5.0, 5.0)
 
 
 def space(*, free: int, inodes: int, total: int = 1000) -> os.statvfs_result:
@@ -33,13 +34,13 @@ def space(*, free: int, inodes: int, total: int = 1000) -> os.statvfs_result:
 )
 def test_judges_free_space_and_inodes(free: int, inodes: int, expected: list[str]) -> None:
     """Rule 8: a full /tmp is a warning, whoever filled it."""
-    found = list(module._space("/tmp", space(free=free, inodes=inodes), 5.0, 5.0))
+    found = list(LEAST.judge("/tmp", space(free=free, inodes=inodes)))
     assert [f.code for f in found] == expected
     assert {f.status for f in found} <= {"ok", "warn"}
 
 
 def test_a_file_system_without_blocks_has_none_to_run_out_of() -> None:
-    assert [f.code for f in module._space("/x", space(free=0, inodes=0, total=0), 5.0, 5.0)] == ["ok"]
+    assert [f.code for f in LEAST.judge("/x", space(free=0, inodes=0, total=0))] == ["ok"]
 
 
 def codes(host: Host) -> list[str]:

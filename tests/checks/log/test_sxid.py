@@ -8,31 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checks import CHECKS, CODES, Finding
+from checks import CHECKS, CODES
 from checks.catalog import load
 from checks.judge.policy import shipped
 from checks.log.kernel_events import kernel_events
 from checks.log.sxid import Sxid, parse_sxid
+from tests.checks.log.host_log import Log
 from tests.fakes import Plant
 
 SWITCH = "0000:c1:00.0"
 
 
-class Log:
-    """A host whose kernel log a test appends to; the first round has been read."""
-
-    def __init__(self, plant: Plant, path: Path) -> None:
-        self.path, self.sequence, self.clock = path, 100, 1000.0
-        path.write_text("6,1,1000000,-;Linux version 6.8\n")
-        self.host = plant({"/proc/uptime": "9000.0 1.0", "/proc/sys/kernel/random/boot_id": "boot-1\n"}, kmsg=path)
-        self.host.clock = lambda: self.clock
-        list(kernel_events(self.host))
-
-    def write(self, *texts: str, priority: int = 4) -> None:
-        with self.path.open("a") as file:
-            for text in texts:
-                self.sequence += 1
-                file.write(f"{priority},{self.sequence},100000000,-;{text}\n")
+class Switches(Log):
+    """The same, for what NVSwitches say."""
 
     def sxid(self, text: str, times: int = 1, switch: str = SWITCH) -> None:
         self.write(*[f"nvidia-nvswitch0: SXid (PCI:{switch}): {text}"] * times)
@@ -40,13 +28,10 @@ class Log:
     def brief(self, policy_dir: str = "/etc/nodevet/policy.d") -> list[tuple[str, str, str]]:
         return [(f.code, f.target, f.status) for f in kernel_events(self.host, policy_dir=policy_dir)]
 
-    def found(self) -> list[Finding]:
-        return list(kernel_events(self.host))
-
 
 @pytest.fixture
-def log(plant: Plant, tmp_path: Path) -> Log:
-    return Log(plant, tmp_path / "kmsg")
+def log(plant: Plant, tmp_path: Path) -> Switches:
+    return Switches(plant, tmp_path / "kmsg")
 
 
 FATAL = [("nvswitch_fatal", SWITCH, "fail")]
@@ -75,13 +60,13 @@ WARN = [("nvswitch_errors", SWITCH, "warn")]
         ("24007, Data {0x00000001, 0x00000000}", []),
     ],
 )
-def test_one_error_is_judged_by_number_and_word(log: Log, text: str, expected: list[tuple[str, str, str]]) -> None:
+def test_one_error_is_judged_by_number_and_word(log: Switches, text: str, expected: list[tuple[str, str, str]]) -> None:
     """Like E103: always fatal by number, else by the driver's word; what only says more is no error of its own."""
     log.sxid(text)
     assert log.brief() == expected
 
 
-def test_many_that_were_put_right_are_a_warning(log: Log) -> None:
+def test_many_that_were_put_right_are_a_warning(log: Switches) -> None:
     log.sxid("20001, Non-fatal, Link 46 TX Replay Error", 19)
     log.sxid("20001, Severity 0 Engine instance 46 Sub-engine instance 00", 19)
     assert log.brief() == []
@@ -89,20 +74,20 @@ def test_many_that_were_put_right_are_a_warning(log: Log) -> None:
     assert log.brief() == WARN
 
 
-def test_the_end_of_a_thermal_event_ends_it(log: Log) -> None:
+def test_the_end_of_a_thermal_event_ends_it(log: Switches) -> None:
     log.sxid("10004, Host_thermal_event_start")
     log.sxid("10004, Host_thermal_event_start", switch="0000:c2:00.0")
     log.sxid("10005, Host_thermal_event_end")
     assert log.brief() == [("nvswitch_errors", "0000:c2:00.0", "warn")]
 
 
-def test_the_reason_names_which_error_it_was(log: Log) -> None:
+def test_the_reason_names_which_error_it_was(log: Switches) -> None:
     log.sxid("24007, Fatal, Link 46 sourcetrack timeout error (First)")
     (found,) = log.found()
     assert found.message == "a fatal SXid, by the driver's own word (24007, sourcetrack timeout)"
 
 
-def test_a_fatal_error_stands_for_a_day(log: Log) -> None:
+def test_a_fatal_error_stands_for_a_day(log: Switches) -> None:
     """Nothing that can be asked tells that the links are well again; a new boot does."""
     log.sxid("20034, Fatal, Link 30 LTSSM Fault Up")
     log.clock += 20 * 3600.0
@@ -110,13 +95,13 @@ def test_a_fatal_error_stands_for_a_day(log: Log) -> None:
 
 
 @pytest.mark.parametrize("priority", [12, 8 + 3])
-def test_a_users_line_is_none(log: Log, priority: int) -> None:
+def test_a_users_line_is_none(log: Switches, priority: int) -> None:
     """E101."""
     log.write(f"nvidia-nvswitch0: SXid (PCI:{SWITCH}): 22003, Fatal, forged", priority=priority)
     assert log.brief() == []
 
 
-def test_a_site_lays_its_own_over_one_number(log: Log, tmp_path: Path) -> None:
+def test_a_site_lays_its_own_over_one_number(log: Switches, tmp_path: Path) -> None:
     """E39: for one number, for a kind, and for what is not wanted at all."""
     site = tmp_path / "policy.d"
     site.mkdir()
