@@ -17,7 +17,7 @@ from checks.wire import CheckReport, Occasion, PollAnswer
 from daemon.agent import codes, ground, parts
 from daemon.agent.answers import Answer
 from daemon.agent.budget import Budget
-from daemon.agent.findings import Findings, quiet
+from daemon.agent.findings import Findings, quiet, settled_at
 from daemon.agent.gate import Gate
 from daemon.agent.identity import Identity, boot_id
 from daemon.agent.judge import Judge, differs
@@ -66,7 +66,7 @@ class Agent:
         self.identity = Identity(settings.cluster or "", settings.node or "")
         self.nursery = nursery
         self.pool = LanePool(zygote, state_dir=Path(settings.state), remembers=True)
-        self.findings = Findings()
+        self.findings = Findings(settled_at=settled_at(config.host.root))
         self.outbox = Outbox(nursery, Path(settings.state) / "outbox", self.identity.incarnation)
         self.judge = Judge(shipped(), ())
         self.schedule = Schedule(settings.node or "", self.pool, self._outcome)

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import msgspec
 
 from checks.declare import Code
+from checks.host import Host
 from checks.runner import Outcome
 from checks.wire import Finding, Scalar
 from daemon.agent.codes import CHECK
@@ -18,6 +20,8 @@ from daemon.plan import Instance
 Key = tuple[str, str, str]
 # A second look within this part of the interval is the same round: prologs in a row do not confirm a fault.
 SAME_ROUND = 0.5
+SETTLE = 300.0
+"""Seconds after boot in which links train and drivers, mounts and services come up: a look then confirms nothing."""
 
 
 @dataclass(slots=True)
@@ -38,10 +42,14 @@ class _Round:
 
 @dataclass(slots=True)
 class Findings:
-    """Ages come from the monotonic clock, so a wall clock that jumps makes nothing stale and nothing fresh."""
+    """Ages come from the monotonic clock, so a wall clock that jumps makes nothing stale and nothing fresh.
+
+    ``settled_at``: when the node has come up, by that clock; before it no look confirms what another has seen.
+    """
 
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+    settled_at: float = float("-inf")
     _rounds: dict[str, _Round] = field(default_factory=dict)
     _own: dict[Key, Finding] = field(default_factory=dict)
 
@@ -55,7 +63,8 @@ class Findings:
         if before is not None and _stands(before, instance, now) and _ours(outcome.findings):
             before.took = outcome.seconds
             return _add_trouble(before, outcome.findings, now)
-        again = before is not None and now - before.counted < SAME_ROUND * instance.interval
+        soon = before is not None and now - before.counted < SAME_ROUND * instance.interval
+        again = before is not None and (soon or now < self.settled_at)
         known = {f.key: f for f in before.findings} if before else {}
         stamped = tuple(_stamped(f, known.get(f.key), 0 if again else 1) for f in outcome.findings)
         counted = before.counted if before and again else now
@@ -132,6 +141,12 @@ class Findings:
         for key in gone:
             del self._own[key]
         return bool(gone)
+
+
+def settled_at(root: str) -> float:
+    """When, by the monotonic clock, the node below ``root`` has come up; at once where it does not tell its uptime."""
+    uptime = Host(root=Path(root)).uptime()
+    return float("-inf") if uptime is None or uptime >= SETTLE else time.monotonic() + SETTLE - uptime
 
 
 def _stamped(finding: Finding, before: Finding | None, rise: int) -> Finding:
