@@ -16,6 +16,7 @@ from checks.judge.rules import expression
 from checks.log.file_clients import CLIENT, EVICTED, SERVER
 from checks.log.kmsg import KernelLog, Record
 from checks.log.listening import OVERRUN, UNREADABLE, listen, log_path, open_log
+from checks.log.spare_disk import nothing_lost
 from checks.log.sxid import Sxid, ended_by, kernel_rules, kind_of, named, parse_sxid
 from checks.wire import Finding
 
@@ -90,7 +91,8 @@ DISK_GONE = code(
     "fail",
     "node",
     "{means}",
-    explain="The disk has left the bus. Confirm: `nvme list`, `lsblk`. Do: power-cycle the node, replace the disk.",
+    explain="The disk has left the bus; a warning where all that is mounted lies on disks that are still there, as "
+    "when a spare one was pulled. Confirm: `nvme list`, `lsblk`. Do: power-cycle the node, replace the disk.",
 )
 DISK = code(
     "disk_errors",
@@ -194,7 +196,9 @@ def kernel_events(host: Host, *, policy_dir: str = "/etc/nodevet/policy.d") -> I
                 _take_sxid(state, rules, switches, (sxid, record), host.clock())
             else:
                 _take(state, rules, record, host.clock())
-    yield from _judge(state, rules, host.clock())
+    for found in _judge(state, rules, host.clock()):
+        spare = found.code == DISK_GONE.name and found.status == "fail" and nothing_lost(host)
+        yield msgspec.structs.replace(found, status="warn") if spare else found
 
 
 def _taint(host: Host) -> Iterator[Finding]:
