@@ -36,7 +36,7 @@ REPLACE = code(
     "fail",
     "node",
     "Xid {xid} {name}",
-    explain="NVIDIA's catalogue asks for a replacement. Confirm: `nvidia-smi -q -d ROW_REMAPPER,ECC -i <pci id>`. "
+    explain="NVIDIA's criteria for a replacement are met. Confirm: `nvidia-smi -q -d ROW_REMAPPER,ECC -i <pci id>`. "
     "Do: replace the GPU.",
 )
 NVLINK = code(

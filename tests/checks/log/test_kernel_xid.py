@@ -79,6 +79,11 @@ def log(plant: Plant, tmp_path: Path) -> Log:
         (119, "Timeout after 6s of waiting for RPC response", ("gpu_xid_reset", "fail", "node")),
         (120, "GSP error", ("gpu_xid_reset", "fail", "node")),
         (140, "ECC", ("gpu_xid_reset", "fail", "node")),
+        (78, "vGPU start", ("gpu_xid_warn", "warn", "config")),
+        (136, "Link Training Failed", ("gpu_xid_reset", "fail", "node")),
+        (143, "GPU Initialization Error", ("gpu_xid_reset", "fail", "node")),
+        (156, "Resource Retirement", ("gpu_xid_warn", "warn", "node")),
+        (158, "GPU Fatal Timeout", ("gpu_xid_reset", "fail", "node")),
         (145, "RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2)", ("gpu_xid_warn", "warn", "node")),
         (145, "RLW_CTRL Fatal XC0 i0 Link 13 (0x0409a0c2)", ("gpu_xid_nvlink", "fail", "node")),
         (999, "surprise", ("gpu_xid_warn", "warn", "node")),
@@ -90,6 +95,14 @@ def test_judges_by_the_table(log: Log, number: int, text: str, expected: tuple[s
     (found,) = log.found()
     assert (found.code, found.status, found.blame) == expected
     assert (found.target, found.evidence["xid"]) == (GPU, number)
+
+
+def test_a_link_taken_down_on_purpose_is_no_fault(log: Log) -> None:
+    """Xid 155 also comes of a link that sleeps or whose other end is reset: the state of the links decides."""
+    log.xid(155, "NVLINK: SW Defined Error")
+    (found,) = log.found()
+    assert (found.code, found.status) == ("gpu_xid_warn", "warn")
+    assert found.evidence["judge"] == "gpu_nvlink"
 
 
 def test_a_lost_gpu_is_confirmed_on_the_bus(plant: Plant, tmp_path: Path) -> None:

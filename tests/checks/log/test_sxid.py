@@ -54,7 +54,11 @@ WARN = [("nvswitch_errors", SWITCH, "warn")]
         ("20034, Link 30 LTSSM Fault Up", WARN),
         ("10004, Host_thermal_event_start", WARN),
         ("10005, Host_thermal_event_end", []),
+        ("28001, Non-fatal, Link 3 Therm Warn Activated", WARN),
         ("28002, Non-fatal, Link 3 Therm Warn Deactivated", []),
+        ("28003, Non-fatal, Link 3 Therm Overt Activated", WARN),
+        ("28004, Non-fatal, Link 3 Therm Overt Deactivated", []),
+        ("28005, Non-fatal, Link 3 Therm Heartbeat Shutdown", WARN),
         ("11004, Severity 0 Engine instance 42 Sub-engine instance 00", []),
         ("24007, Severity 1 Engine instance 42 Sub-engine instance 00", []),
         ("24007, Data {0x00000001, 0x00000000}", []),
@@ -79,6 +83,17 @@ def test_the_end_of_a_thermal_event_ends_it(log: Switches) -> None:
     log.sxid("10004, Host_thermal_event_start", switch="0000:c2:00.0")
     log.sxid("10005, Host_thermal_event_end")
     assert log.brief() == [("nvswitch_errors", "0000:c2:00.0", "warn")]
+
+
+def test_a_transceiver_that_cooled_down_ends_its_own_warning_only(log: Switches) -> None:
+    """The end of one of three thermal events leaves the other two standing."""
+    for number in ("10004, Host_thermal_event_start", "28001, Non-fatal, Warn", "28003, Non-fatal, Overt"):
+        log.sxid(number)
+    assert log.brief() == WARN * 3
+    log.sxid("28002, Non-fatal, Link 3 Therm Warn Deactivated")
+    assert log.brief() == WARN * 2
+    log.sxid("28004, Non-fatal, Link 3 Therm Overt Deactivated")
+    assert log.brief() == WARN
 
 
 def test_the_reason_names_which_error_it_was(log: Switches) -> None:
