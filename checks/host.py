@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess  # noqa: TID251 - the one place where a check may start a read-only command
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 READ_LIMIT = 4 * 1024 * 1024
 # The kernel makes a buffer as large as one read asks for, and refuses large ones for settings (ENOMEM).
 _PIECE = 16 * 1024
+_PIPE = 64 * 1024
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT: dict[tuple[Path, str], object] = {}
 _LEFT: list[subprocess.Popen[bytes]] = []
@@ -46,12 +48,40 @@ def _end(child: subprocess.Popen[bytes], grace: float | None) -> None:
     """End a late command; one that is not to be killed may outlive us, its pipes are closed."""
     child.kill() if grace is None else child.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        child.communicate(timeout=grace or 1.0)
+        _hear(child, grace or 1.0)
+    _close(child)
+    if child.returncode is None:
+        _LEFT.append(child)
+
+
+def _hear(child: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
+    """What a command writes until it ends, the first READ_LIMIT bytes of output and of error; the rest is thrown away.
+
+    TimeoutExpired when it has not ended after ``seconds``.
+    """
+    until = time.monotonic() + seconds
+    heard = [(pipe.fileno(), bytearray()) for pipe in (child.stdout, child.stderr) if pipe is not None]
+    texts, poll = dict(heard), select.poll()
+    opened = set(texts)
+    for number in opened:
+        poll.register(number, select.POLLIN)
+    while opened:
+        if (left := until - time.monotonic()) <= 0:
+            raise subprocess.TimeoutExpired(child.args, seconds)
+        for number, _ in poll.poll(left * 1000):
+            piece = os.read(number, _PIPE)
+            texts[number] += piece[: READ_LIMIT - len(texts[number])]
+            if not piece:
+                poll.unregister(number)
+                opened.discard(number)
+    child.wait(max(0.0, until - time.monotonic()))
+    return bytes(heard[0][1]), bytes(heard[1][1])
+
+
+def _close(child: subprocess.Popen[bytes]) -> None:
     for pipe in (child.stdout, child.stderr):
         if pipe is not None:
             pipe.close()
-    if child.returncode is None:
-        _LEFT.append(child)
 
 
 @dataclass(slots=True)
@@ -139,8 +169,11 @@ class Host:
         if self._root:
             real = tree.readable(self._root, real)
         # Without a file object in between: a node has hundreds of these files, each of a few bytes.
-        descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        descriptor = os.open(real, flags | os.O_NONBLOCK | os.O_NOCTTY if self._root else flags)
         try:
+            if self._root:
+                tree.opened(self._root, descriptor)
             parts = []
             while limit > 0 and (part := os.read(descriptor, min(limit, _PIECE))):
                 parts.append(part)
@@ -217,7 +250,7 @@ class Host:
             env={"PATH": _PATH, "LC_ALL": "C"}, cwd="/",
         )  # fmt: skip
         try:
-            said, error = child.communicate(timeout=timeout)
+            texts = _hear(child, timeout)
         except subprocess.TimeoutExpired as late:
             _end(child, grace)
             if start := 0 if child.returncode is not None else started(child.pid):
@@ -226,7 +259,8 @@ class Host:
         except BaseException:
             _end(child, grace)
             raise
-        return Ended(child.returncode, *(t[:READ_LIMIT].decode("utf-8", "replace") for t in (said, error)))
+        _close(child)
+        return Ended(child.returncode, *(text.decode("utf-8", "replace") for text in texts))
 
     def nvml(self) -> Nvml:
         """The node's NVML, opened on first use and kept by this process (a lane)."""

@@ -45,6 +45,20 @@ def readable(root: str, real: str) -> str:
     return real
 
 
+def opened(root: str, descriptor: int) -> None:
+    """OSError unless a file that was opened is a plain one of the tree: who owns it may exchange folders meanwhile."""
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+        raise OSError(errno.ENXIO, "no plain file any more")
+    if not os.readlink(f"/proc/self/fd/{descriptor}").startswith(_place(root)):
+        raise OSError(errno.ELOOP, "leads out of the tree since it was looked at")
+
+
+@lru_cache(maxsize=64)
+def _place(root: str) -> str:
+    return os.path.realpath(root).rstrip("/") + "/"
+
+
 def _proven(root: str, real: str) -> bool:
     """Whether the way to the folder of ``real`` stays inside."""
     folder, _, name = real.rpartition("/")

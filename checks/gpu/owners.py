@@ -34,7 +34,7 @@ class Owner:
 def owner(host: Host, pid: int) -> Owner | None:
     """Who a process is; None for one that is not seen in /proc."""
     try:
-        groups = host.read(f"/proc/{pid}/cgroup")
+        groups = _given(host.read(f"/proc/{pid}/cgroup"))
         comm = host.read(f"/proc/{pid}/comm").strip()
         uid = _uid(host.read(f"/proc/{pid}/status"))
     except OSError:
@@ -42,6 +42,11 @@ def owner(host: Host, pid: int) -> Owner | None:
     job = _JOB.search(groups)
     ours = "/nodevet" in groups
     return Owner(pid, comm, uid, job[1] if job else "", ours or (uid == 0 and comm in _SYSTEM))
+
+
+def _given(groups: str) -> str:
+    """The groups that root put a process in: below their own session users make and name groups as they like."""
+    return "\n".join(line for line in groups.splitlines() if ":/user.slice/" not in line)
 
 
 def jobs_here(host: Host) -> bool | None:

@@ -111,9 +111,11 @@ def _look(host: Host, min_uid: int) -> tuple[list[_Process], bool]:
 
 
 def _is_step(host: Host, pid: int) -> bool:
+    """Whether it is Slurm's: root's, or ours where Slurm runs without root. A user can take both name and words."""
     try:
-        return walk.head_of(host, pid, "cmdline", 64).startswith(_STEP)
-    except OSError:
+        ours = _uid(host, pid) in (0, os.geteuid())
+        return ours and walk.head_of(host, pid, "cmdline", 64).startswith(_STEP)
+    except (OSError, IndexError, ValueError):
         return False
 
 

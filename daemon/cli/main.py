@@ -10,7 +10,7 @@ from typing import cast
 
 import click
 
-from daemon.cli.output import USAGE, nearest
+from daemon.cli.output import USAGE, escaped, nearest
 
 GROUP = "nodevet.verbs"
 # Where the parts keep their verbs when no distribution names them (a clone that is not installed).
@@ -154,7 +154,8 @@ def run(arguments: list[str] | None = None) -> int:
         error.show()
         return USAGE
     except click.ClickException as error:
-        error.show()
+        # It may repeat what a file, a node or a service said.
+        click.echo(f"Error: {escaped(error.format_message())}", err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -12,6 +13,7 @@ import click
 F = TypeVar("F", bound=Callable[..., object])
 REFUSED, UNDECIDED, USAGE, UNREACHABLE, NOT_ALLOWED = 1, 3, 64, 69, 77
 SITE = "site_"  # how codes of a site's own executables begin
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "magenta", "skipped": "bright_black"}
 _COLOURS |= {"healthy": "green", "degraded": "yellow", "faulty": "red"}
 
@@ -55,7 +57,12 @@ def print_json(document: object) -> None:
     """Print any wire struct or plain data as one indented JSON document."""
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    click.echo(escaped(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()))
+
+
+def escaped(text: str) -> str:
+    """The same, and nothing in it that a terminal would obey; a JSON document goes on to mean what it meant."""
+    return _OBEYED.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 
 def said(text: str, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,17 @@ def test_what_is_kept_belongs_to_one_root(plant: Plant, tmp_path: Path) -> None:
     assert first.kept("x", list[int]) == [1]
     assert Host(root=first.root).kept("x", list[int]) == [1]
     assert Host(root=tmp_path / "other").kept("x", list[int]) == []
+
+
+def test_what_a_command_floods_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory server, a controller or a driver decides how much a command prints: 60 MB are not kept for 1 MB."""
+    monkeypatch.setattr("checks.host.READ_LIMIT", 1 << 20)
+    tracemalloc.start()
+    try:
+        ended = Host().outcome(["dd", "if=/dev/zero", "bs=1M", "count=60"], timeout=60.0)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (ended.status, len(ended.output)) == (0, 1 << 20)
+    assert "60+0 records out" in ended.error
+    assert most < 16 << 20

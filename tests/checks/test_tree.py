@@ -116,3 +116,28 @@ def test_a_link_in_the_place_of_a_process_is_not_followed(plant: Plant) -> None:
     own = f"/proc/{os.getpid()}"
     host = plant({"/proc/77": f"-> {own}", "/proc/5/stat": Path(f"{own}/stat").read_text()})
     assert [p.pid for p in walk.processes(host)] == [5]
+
+
+@pytest.mark.parametrize("place", ["state", "folder"])
+def test_what_was_looked_at_and_exchanged_then_is_not_read(plant: Plant, outside: Path, place: str) -> None:
+    """The owner of a tree that root looks at puts a link in the place of a folder whose way was proven before."""
+    host = plant({"/sys/near/state": "inside\n"})
+    assert host.read("/sys/near/state") == "inside\n"
+    near = host.root / "sys/near"
+    (near / "state").unlink()
+    if place == "state":
+        (near / "state").symlink_to(outside / "state")
+    else:
+        near.rmdir()
+        near.symlink_to(outside)
+    with pytest.raises(OSError, match="leads out of the tree since"):
+        host.read("/sys/near/state")
+
+
+def test_a_pipe_put_in_the_place_of_a_file_is_not_waited_for(plant: Plant) -> None:
+    host = plant({"/sys/near/state": "inside\n"})
+    assert host.read("/sys/near/state") == "inside\n"
+    (host.root / "sys/near/state").unlink()
+    os.mkfifo(host.root / "sys/near/state")
+    with pytest.raises(OSError, match="no plain file any more"):
+        host.read("/sys/near/state")

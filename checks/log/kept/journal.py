@@ -10,7 +10,8 @@ from datetime import datetime, timezone
 from checks.log.kept.line import KERN, LINES_LIMIT, OTHERS, TEXT_LIMIT, Captured, Line, captured
 
 # What may stand around a document: record separators (json-seq), "data:" (json-sse), brackets and commas of a list.
-_AROUND = re.compile(r"(?:[\s\x1e,\[\]]|data:)*")
+_AROUND = re.compile(r"[\s\x1e,\[\]]*")
+_SENT = "data:"
 _DMESG = re.compile(r'\s*\{\s*"dmesg"\s*:\s*\[')
 _MESSAGE_FIELDS = ('"__REALTIME_TIMESTAMP"', '"MESSAGE"')
 _VERBOSE = re.compile(r"\w{3} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,6}))? [\w+:-]{1,8} \[s=[^\]\n]{1,400}\]")
@@ -27,12 +28,22 @@ def structured(data: bytes, text: str) -> Captured | None:
         lines, garbled = _documents(text, begin.end(), of_dmesg)
         named = bool(lines) and all(line.facility is not None for line in lines)
         return captured("dmesg --json", "kernel" if named else "unmarked", lines, garbled) if lines else None
-    if _AROUND.sub("", head, count=1)[:1] == "{" and all(name in head for name in _MESSAGE_FIELDS):
+    if head[_begin(head, 0) :][:1] == "{" and all(name in head for name in _MESSAGE_FIELDS):
         lines, garbled = _documents(text, 0, of_journal)
         return captured("journal json", "kernel", lines, garbled) if lines else None
     if any(_VERBOSE.match(row) for row in head.split("\n")[:20]):
         return captured("journal verbose", "kernel", list(_verbose(text)))
     return None
+
+
+def _begin(text: str, at: int) -> int:
+    """Where the next document begins; a repeated choice would cost 120 bytes of memory for each character skipped."""
+    while True:
+        around = _AROUND.match(text, at)
+        at = around.end() if around else at
+        if not text.startswith(_SENT, at):
+            return at
+        at += len(_SENT)
 
 
 def _documents(text: str, at: int, read: Callable[[dict[str, object]], Line | None]) -> tuple[list[Line], int]:
@@ -41,8 +52,7 @@ def _documents(text: str, at: int, read: Callable[[dict[str, object]], Line | No
     found: list[Line] = []
     garbled = 0
     while len(found) + garbled < LINES_LIMIT:
-        around = _AROUND.match(text, at)
-        at = around.end() if around else at
+        at = _begin(text, at)
         if at >= len(text):
             break
         if text[at] == "}":  # the end of what stood around a list

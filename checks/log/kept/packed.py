@@ -6,16 +6,23 @@ import bz2
 import errno
 import lzma
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of a log that are looked at: its last ones."""
 UNPACKED_LIMIT = 512 * 1024 * 1024
+PARTS_LIMIT = 100_000
 _PIECE = 1024 * 1024
+_FED = 4096
 
 
 class _Unpacker(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
     def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
 
 
@@ -35,32 +42,44 @@ def content(path: Path) -> bytes:
 def unpacked(data: bytes) -> bytes:
     """What an archive of one or more parts holds, its last LIMIT bytes; of a broken one what comes before the break."""
     found = bytearray()
-    seen = 0
-    while data:
-        stream = _unpacker(data)
-        if stream is None:
-            break
+    seen = at = parts = 0
+    while (stream := _unpacker(data[at : at + 6])) is not None:
+        parts += 1
+        if parts > PARTS_LIMIT:
+            raise OSError(errno.EFBIG, f"archive has more than {PARTS_LIMIT} parts")
         try:
-            while True:
-                part = stream.decompress(data, _PIECE)
-                found += part
-                seen += len(part)
+            for piece, following in _pieces(stream, data, at):
+                at = following
+                found += piece
+                seen += len(piece)
                 del found[:-LIMIT]
                 if seen > UNPACKED_LIMIT:
                     raise OSError(errno.EFBIG, f"unpacks to more than {UNPACKED_LIMIT >> 20} MiB")
-                data = getattr(stream, "unconsumed_tail", b"")
-                if getattr(stream, "eof", True) or (not part and not data):
-                    break
         except (zlib.error, lzma.LZMAError, EOFError, ValueError):
             break
         except OSError as error:
             if error.errno == errno.EFBIG:
                 raise
             break  # bz2 says so of broken data
-        data = getattr(stream, "unused_data", b"")
     if not seen:
         raise OSError(errno.EINVAL, "archive is broken, nothing can be unpacked")
     return bytes(found)
+
+
+def _pieces(stream: _Unpacker, data: bytes, at: int) -> Iterator[tuple[bytes, int]]:
+    """One part, piece by piece, each with where the next part begins once this is its last.
+
+    It is fed little by little: what an unpacker does not take it copies, and thousands of parts would copy all of it.
+    """
+    while not stream.eof:
+        give = getattr(stream, "unconsumed_tail", b"")
+        if not give and getattr(stream, "needs_input", True):
+            give = data[at : at + _FED]
+            at += len(give)
+        piece = stream.decompress(give, _PIECE)
+        yield piece, at - len(stream.unused_data)
+        if not piece and not give:
+            return  # cut short
 
 
 def _unpacker(data: bytes) -> _Unpacker | None:

@@ -57,6 +57,8 @@ OURS = [("gpu_held", "warn", "job")]
         (IDLE | process(4711, comm="nv-hostengine", uid=0), []),
         (IDLE | process(4711, comm="nv-hostengine", uid=1000), OURS),
         (IDLE | process(4711, group="system.slice/nodevet-agent.service"), []),
+        (IDLE | process(4711, group="user.slice/user-20001.slice/user@20001.service/nodevet"), OURS),
+        (IDLE | process(4711, group="user.slice/user-20001.slice/user@20001.service/job_77/x"), OURS),
         (IDLE, []),
         (IDLE | {f"{SLURM}/job_77/cgroup.events": "populated 0\nfrozen 0\n"} | process(4711), OURS),
         (IDLE | {f"{SLURM}/job_77/cgroup.events": "populated 1\nfrozen 0\n"} | process(4711), []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 
 import pytest
 from hypothesis import given
@@ -268,3 +269,12 @@ def test_a_new_year_is_no_boot() -> None:
     found = captured(text.encode())
     assert [line.text for line in found.lines] == [XID, USUAL]
     assert found.end - found.lines[0].seconds < 86400 * 2
+
+
+def test_what_stands_between_documents_costs_no_memory() -> None:
+    """A megabyte of commas in somebody's log was 120 MB of a worker."""
+    row = '{"__REALTIME_TIMESTAMP": "1000000", "MESSAGE": "one", "_TRANSPORT": "kernel"}'
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = parse(f"data: {row}\ndata: {',' * (4 << 20)}\n{row}".encode())
+    assert found is not None and [line.text for line in found.lines] == ["one", "one"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10

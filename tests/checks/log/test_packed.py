@@ -79,3 +79,44 @@ def test_no_broken_archive_makes_it_fail(pack: Callable[[bytes], bytes], at: int
     data = pack(DMESG)
     with contextlib.suppress(OSError):
         unpacked(data[:at] + noise + data[at + 1 :])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_an_archive_of_countless_parts_is_refused(
+    monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
+) -> None:
+    """64 MiB hold three million empty parts, each of which costs something and holds nothing."""
+    monkeypatch.setattr(packed, "PARTS_LIMIT", 20)
+    assert unpacked(pack(b"x") * 20) == b"x" * 20
+    with pytest.raises(OSError, match="more than 20 parts"):
+        unpacked(pack(b"x") + pack(b"") * 20)
+
+
+def test_no_part_copies_all_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpackers copy what they do not take: of the whole rest, for each part, that was hours for one file."""
+    fed = []
+    real = packed._unpacker
+
+    def watched(data: bytes) -> object:
+        fed.append(len(data))
+        stream = real(data)
+        return stream and _Watched(stream, fed)
+
+    monkeypatch.setattr(packed, "_unpacker", watched)
+    noise = os.urandom(200_000)
+    assert unpacked(gzip.compress(noise) + gzip.compress(b"") * 3) == noise
+    assert max(fed) <= 4096
+
+
+class _Watched:
+    """An unpacker that notes how much it is given at once."""
+
+    def __init__(self, stream: packed._Unpacker, fed: list[int]) -> None:
+        self._stream, self._fed = stream, fed
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        self._fed.append(len(data))
+        return self._stream.decompress(data, most)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)

@@ -77,6 +77,11 @@ def test_nothing_is_told_while_a_job_runs(plant: Plant) -> None:
         where.parent.mkdir(parents=True, exist_ok=True)
         where.write_text(str(content))
     assert codes(found(host, "idle_node")) == ["not_applicable"]
+    # Name and words of a process are its user's choice: one of a user's that calls itself a step hides nothing.
+    status = host.path("/proc/51/status")
+    status.write_text(status.read_text().replace("Uid:\t0\t0\t0\t0", "Uid:\t20001\t20001\t20001\t20001"))
+    assert "20001" in status.read_text()
+    assert "user_processes_left" in [*codes(found(host, "idle_node")), *codes(found(host, "idle_node"))]
 
 
 def test_a_load_that_just_falls_is_no_trouble(plant: Plant) -> None:

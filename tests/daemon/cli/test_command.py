@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
 
 from daemon.cli import asking
 from daemon.cli import main as command
-from daemon.cli.output import NotAllowed, Refused, Undecided, Unreachable
+from daemon.cli.output import NotAllowed, Refused, Undecided, Unreachable, print_json
 from daemon.cli.verbs import LOCAL, register
 from tests.daemon.cli.command import ROOT, document, nodevet, write_config
 
@@ -98,17 +100,18 @@ def test_completion_knows_the_verbs() -> None:
 def test_control_c_ends_without_a_traceback(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     (root / "sys/bus/pci/devices/0000:00:00.0").mkdir(parents=True)
-    # The lane that looks for the profile hangs in this file, so the command waits.
-    os.mkfifo(root / "sys/bus/pci/devices/0000:00:00.0/vendor")
     config = write_config(tmp_path / "nodevet.toml")
     argv = [sys.executable, "-m", "daemon", "--config", str(config), "check", "--sysroot", str(root)]
     process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 20
-    while not Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+    while not (children := Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()):
         assert time.monotonic() < end, "no zygote was started"
         time.sleep(0.02)
+    # Whoever makes the lanes stands still, so the command waits.
+    os.kill(int(children[0]), signal.SIGSTOP)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
+    os.kill(int(children[0]), signal.SIGCONT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130 and "Traceback" not in errors
 
@@ -182,3 +185,17 @@ def test_a_rule_for_a_code_of_the_site_or_of_the_agent_is_proved(tmp_path: Path)
     assert (done.returncode, done.stderr) == (0, "")
     gone = nodevet("policy", "validate", "/no/such", config=config)
     assert (gone.returncode, gone.stderr) == (1, "Error: /no/such: No such file or directory\n")
+
+
+@pytest.mark.parametrize("evil", ["\x1b[2J", "\x9b2J", "\x7f", "\u202e", "\u2028"])
+def test_nothing_that_others_said_is_obeyed_by_the_terminal(
+    evil: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E.g. the name of a file in a tree, or what a service answers; JSON goes on to mean what it meant."""
+    print_json({"text": f"a{evil}b"})
+    out = capsys.readouterr().out
+    assert evil not in out and json.loads(out) == {"text": f"a{evil}b"}
+    monkeypatch.setattr(command.cli, "main", Mock(side_effect=Refused(f"node says a{evil}b\nsecond line")))
+    assert command.run(["status"]) == 1
+    told = capsys.readouterr().err
+    assert evil not in told and told.startswith("Error: node says a") and told.endswith("b\nsecond line\n")
