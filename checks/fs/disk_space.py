@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.fs.mounts import holding, kept, mounts, place
+from checks.fs.mounts import Mount, holding, kept, mounts, place
 from checks.fs.space import Least
 from checks.host import Host
 from checks.wire import Finding
@@ -73,6 +73,18 @@ def disk_space(
         yield from _judge(host, path, Least(LOW, INODES, min_free_pct, min_free_inodes_pct))
 
 
+def by_hand(host: Host, mounted: Mount) -> bool:
+    """Whether it was a person who made it read-only, for a maintenance: ext4 counts each error after which it does so
+    itself. A file system that does not say so is believed to have met one."""
+    name = mounted.source.removeprefix("/dev/")
+    if mounted.kind not in ("ext3", "ext4") or "/" in name:
+        return False
+    try:
+        return host.count(f"/sys/fs/ext4/{name}/errors_count") == 0
+    except (OSError, ValueError):
+        return False
+
+
 def _judge(host: Host, path: str, least: Least) -> Iterator[Finding]:
     known = mounts(host)
     where = place(host, path, known)
@@ -96,5 +108,6 @@ def _judge(host: Host, path: str, least: Least) -> Iterator[Finding]:
         if not mounted.read_only:
             seen_writable.add(this)
         else:
-            yield (TURNED_READ_ONLY if this in seen_writable else READ_ONLY)(path, source=mounted.source)
+            turned = this in seen_writable and not by_hand(host, mounted)
+            yield (TURNED_READ_ONLY if turned else READ_ONLY)(path, source=mounted.source)
     yield from least.judge(path, space)

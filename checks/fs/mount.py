@@ -10,6 +10,7 @@ from checks.declare import Skip, check, code
 from checks.fs import wanted
 from checks.fs.canary import WRONG, judge_canaries
 from checks.fs.disk_space import TURNED_READ_ONLY as DISK_TURNED
+from checks.fs.disk_space import by_hand
 from checks.fs.errors import CODES, UNTOLD, said
 from checks.fs.mounts import AUTOFS, Mount, holding, kept, mounts, place
 from checks.host import Host
@@ -103,7 +104,7 @@ def _turned(host: Host, path: str, mounted: Mount) -> Iterator[Finding]:
         seen_writable.add(this)
     elif this in seen_writable and mounted.network:
         yield TURNED(path, kind=mounted.kind, source=mounted.source)
-    elif this in seen_writable:
+    elif this in seen_writable and not by_hand(host, mounted):
         yield DISK_TURNED(path, source=mounted.source)
 
 
