@@ -207,7 +207,8 @@ class Agent:
             self.reporter.changed((instance.check.name,))
         if changed and any(f.status == "fail" and f.blame == "node" for f in outcome.findings):
             # Another check may know a better name for it ("gpu_lost", not "7 of 8"): look before it is reported.
-            self.schedule.kick(self.findings.older(self.schedule.cheap, BATCH_SECONDS))
+            near = [i for i in self.schedule.cheap if i.check.required or i.lane == instance.lane]
+            self.schedule.kick(self.findings.older(near, BATCH_SECONDS))
 
     async def _before_report(self) -> list[str]:
         if self.door is not None and not self.door.ours:

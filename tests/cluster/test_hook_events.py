@@ -137,8 +137,9 @@ def test_who_runs_already_is_left_alone_when_a_newcomer_is_refused(up: Bench) ->
 
     That holds for newcomers without GPUs too: none is looked at for them, and the node's verdict is the same.
     """
-    there = on(up, "n1", script="sleep 12")
-    up.lab.wait_job(there, "RUNNING")
+    began, ends = up.cluster.base / "began", up.cluster.base / "ends"
+    there = on(up, "n1", script=f"touch {began}; while test ! -e {ends}; do sleep 0.2; done")
+    up.wait(began.exists, 60, "the first job's script does not begin")  # Slurm says RUNNING before its prolog has ended
     up.breaks("n1", "gpu_reset_required", gpu=2)
     up.breaks("n2", "gpu_reset_required", gpu=2)
     newcomer, cpus = on(up, "n1"), up.lab.sbatch("-w", "n2", "-n1", script="exit 0")
@@ -148,6 +149,7 @@ def test_who_runs_already_is_left_alone_when_a_newcomer_is_refused(up: Bench) ->
     assert up.allowed(newcomer, 1) == {"n1": "refuse"}
     assert up.drained("n2").startswith(f"{OURS}gpu_reset_required ")
     assert up.allowed(cpus, 1) == {"n2": "refuse"} and up.minors(cpus, 1) == {"n2": ()}
+    ends.touch()
     assert up.lab.wait_job(there, "COMPLETED") == "COMPLETED" and up.restarts(there) == 0
 
 
