@@ -10,7 +10,7 @@ from checks.judge.policy import shipped
 from checks.log.kernel_xid import kernel_xid
 from checks.log.nvlink5 import grave, step
 from checks.log.xid import parse_xid
-from tests.checks.log.test_kernel_xid import Log
+from tests.checks.log.gpu_log import Log
 from tests.fakes import Plant
 
 REST = " 0x00000000 0x00000000)"

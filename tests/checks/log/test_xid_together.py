@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.log.test_kernel_xid import Log
+from tests.checks.log.gpu_log import Log
 from tests.fakes import BDFS, Plant, pci_tree, planter
 
 GPU, PEER = BDFS[3], BDFS[5]
