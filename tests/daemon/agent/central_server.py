@@ -137,7 +137,7 @@ class Service:
         self._http.server_close()
 
 
-def until(condition: Callable[[], object], seconds: float = 15.0, what: str = "condition") -> None:
+def until(condition: Callable[[], object], seconds: float = 45.0, what: str = "condition") -> None:
     """Wait for a condition, and say which one did not come."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checks.wire import Order, PollAnswer, Report
+from checks.wire import Decision, Order, PollAnswer, Report
 from deploy.simcluster.host import SimHost
 from tests.daemon.agent.central_server import Service, until
 from tests.daemon.agent.running import RunningAgent
@@ -119,6 +119,13 @@ def test_a_fault_is_reported_by_its_best_name_whichever_check_saw_it_first(
     slow = {name: {"interval": 300.0} for name in ("gpu_health", "kernel_xid", "gpu_driver")}
     started(make_agent, service, checks={"gpu_count": {"interval": 1.0}, **slow})
     host.inject("gpu_lost", gpu=3)
-    until(lambda: any(r.decision and r.decision.wanted == "drain" for r in service.reports), what="a wish to drain")
-    first = next(r.decision for r in service.reports if r.decision and r.decision.wanted == "drain")
-    assert first.codes[0] == "gpu_lost" and first.reason.startswith("gpu_lost 0000:5d:00.0")
+    # gpu_health would not be asked for minutes: it is asked because another check saw a fault. On a busy machine its
+    # answer may come a report later.
+    until(
+        lambda: any(d.codes[0] == "gpu_lost" and d.reason.startswith("gpu_lost 0000:5d:00.0") for d in drains(service)),
+        what="a wish to drain by the best name",
+    )
+
+
+def drains(service: Service) -> list[Decision]:
+    return [r.decision for r in service.reports if r.decision and r.decision.wanted == "drain"]
