@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 MAX_BYTES = 300 * 1024
-MAX_TEXT = 64 * 1024
 _NUMBER = re.compile(rb"[0-9]{1,10}")
 _NODELIST = re.compile(rb"[A-Za-z0-9.,_\[\]-]{1,65536}")
 _NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.fs.mounts import Mount, holding, kept, mounts, place
-from checks.fs.space import Least
+from checks.fs.mounts import Mount, holding, mounts, place
+from checks.fs.space import Least, measurable
 from checks.host import Host
 from checks.wire import Finding
 
@@ -65,10 +65,7 @@ def disk_space(
     ``paths``: where to look, each in a question of its own. ``min_free_pct`` and ``min_free_inodes_pct``: what must
     be free there.
     """
-    if not paths:
-        raise Skip("no path is named")
-    if kept(host):
-        raise Skip("free space cannot be seen in a kept tree")
+    measurable(host, paths)
     for path in paths:
         yield from _judge(host, path, Least(LOW, INODES, min_free_pct, min_free_inodes_pct))
 

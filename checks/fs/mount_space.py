@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 
 from checks.declare import Skip, check, code
-from checks.fs.mounts import holding, kept, mounts, place
-from checks.fs.space import Least
+from checks.fs.mounts import holding, mounts, place
+from checks.fs.space import Least, measurable
 from checks.host import Host
 from checks.wire import Finding
 
@@ -39,10 +39,7 @@ def mount_space(
     ``paths``: where to look, each in a question of its own. ``min_free_pct`` and ``min_free_inodes_pct``: what must
     be free there.
     """
-    if not paths:
-        raise Skip("no path is named")
-    if kept(host):
-        raise Skip("free space cannot be seen in a kept tree")
+    measurable(host, paths)
     for path in paths:
         known = mounts(host)
         where = place(host, path, known)

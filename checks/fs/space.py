@@ -6,8 +6,18 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checks.declare import Code, ok
+from checks.declare import Code, Skip, ok
+from checks.fs.mounts import kept
+from checks.host import Host
 from checks.wire import Finding
+
+
+def measurable(host: Host, paths: tuple[str, ...]) -> None:
+    """Skip where there is nothing to measure."""
+    if not paths:
+        raise Skip("no path is named")
+    if kept(host):
+        raise Skip("free space cannot be seen in a kept tree")
 
 
 @dataclass(frozen=True, slots=True)

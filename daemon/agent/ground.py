@@ -19,7 +19,6 @@ STOPPED = "daemon.agent.ground:stopped"
 MARKS = "daemon.agent.ground:take_marks"
 MARKS_LIMIT = 256
 _MARK = re.compile(r"(prolog|epilog|health|unkillable|taskprolog|unknown)\.([0-9]{1,20})\.([0-9]{1,20})\.([0-9]{1,10})")
-_NVIDIA = "10de:"
 
 
 class Ground(msgspec.Struct, frozen=True):

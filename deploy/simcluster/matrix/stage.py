@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import threading
 import time
@@ -245,12 +244,6 @@ class Stage:
         if len(listed) != 1:
             raise LabError(f"{command} left {len(listed)} jobs, expected 1")
         return int(listed[0])
-
-
-def release_of(slurm: SlurmLab) -> str:
-    """The release of the Slurm that runs, such as 22.05."""
-    found = re.search(r"(\d+\.\d+)\.", slurm.run(["scontrol", "--version"]).stdout)
-    return found[1] if found else "unknown"
 
 
 def auth(base: Path, cred_expire: int) -> str:

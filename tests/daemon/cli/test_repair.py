@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import http.server
-import json
-import threading
 from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
-from click.testing import CliRunner
 
-from daemon.cli.main import cli
-from daemon.cli.verbs import register
+from tests.daemon.cli.door import Answering, run, serving
 
 LOOK = {"cluster": "c", "why": "said to be ready by ann", "actor": "ann", "wanted_at": "2026-12-01T09:00:00Z"}
 
 
-class Door(http.server.BaseHTTPRequestHandler):
+class Door(Answering):
     """A service that has the looks of n1 and n2 answered at the second question."""
 
     asked = 0
@@ -28,7 +23,7 @@ class Door(http.server.BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         outcome = "refused" if Door.refused else "done"
         rows = [{"cluster": "c", "node": n, "outcome": outcome, "why": "x"} for n in ("n1", "n2")]
-        self._say({"items": rows})
+        self.say({"items": rows})
 
     def do_GET(self) -> None:
         if self.path.startswith("/api/v1/looks"):
@@ -37,46 +32,24 @@ class Door(http.server.BaseHTTPRequestHandler):
                 {"node": n, "state": s if Door.asked > 1 else "asked", "detail": "gpu_lost" * (s == "bad"), **LOOK}
                 for n, s in Door.answers.items()
             ]
-            self._say({"items": rows})
+            self.say({"items": rows})
         elif self.path.startswith("/api/v1/swaps"):
             part = {"kind": "gpu", "slot": "0000:19:00.0", "serial": "2", "uuid": "GPU-2"}
             old = {**part, "serial": "", "uuid": "GPU-1"}
             told = {"drain": "gpu_lost", "verified": "pending", "came_from": "was in n7 until then"}
-            self._say({"items": [{"node": "n1", "at": "2026-12-01T09:00:00Z", "old": old, "new": part, **told}]})
+            self.say({"items": [{"node": "n1", "at": "2026-12-01T09:00:00Z", "old": old, "new": part, **told}]})
         else:
             row = {"node": "n1", "ticket": "4711", "actor": "ann", "reason": "swap", "state": "probation",
                    "probation_until": "2026-12-02T09:00:00Z", "created_at": "2026-12-01T09:00:00Z",
                    "strikes": [{"what": "gpu_lost", "drains": 1, "score": 0.5, "limit": 2.2}]}  # fmt: skip
-            self._say({"items": [row]})
-
-    def _say(self, body: object) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        pass
+            self.say({"items": [row]})
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
     Door.asked, Door.refused, Door.answers = 0, False, {"n1": "clean", "n2": "clean"}
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-def run(url: str, *arguments: str) -> tuple[int, str]:
-    register(cli)
-    env = {"NODEVET_SERVER": url, "NODEVET_TOKEN": "t"}
-    done = CliRunner().invoke(cli, list(arguments), env=env)
-    return done.exit_code, done.output
+    with serving(Door) as where:
+        yield where
 
 
 def test_ready_waits_until_every_node_has_been_looked_at(url: str) -> None:
