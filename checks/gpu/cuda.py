@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from checks.declare import Skip, check, code, ok
 from checks.gpu import cuda_child
 from checks.gpu.driver_files import HOME
+from checks.gpu.owners import jobs_here
 from checks.gpu.pci import has_nvidia
 from checks.host import Host
 from checks.wire import Finding
@@ -73,11 +74,6 @@ WORDS = {
 }  # fmt: skip
 _SYSTEM_NOT_READY, _NO_DEVICE = 802, 100
 _MISMATCHED = (803,)
-_JOBS = (
-    "/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_*",
-    "/sys/fs/cgroup/*/slurm*/uid_*/job_*",
-    "/sys/fs/cgroup/slurm*/uid_*/job_*",
-)
 
 
 @check(
@@ -102,7 +98,7 @@ def gpu_cuda(
     library = _library(host)
     if (age := host.uptime()) is not None and age < grace:
         raise Skip(f"node booted {age:.0f} s ago, the fabric may be trained until {grace:g} s")
-    if not beside_jobs and any(host.glob(pattern) for pattern in _JOBS):
+    if not beside_jobs and jobs_here(host):
         raise Skip("a job is here; asked when none is")
     told = cuda_child.ask(library, patience)
     if isinstance(told, str):

@@ -16,7 +16,11 @@ _SYSTEM = frozenset(
 )
 """Names of system processes (15 characters, as the kernel keeps them) that are left alone when root runs them."""
 _SLURM = ("/sys/fs/cgroup/system.slice/*slurmstepd.scope", "/sys/fs/cgroup/*/slurm*")
-_JOBS = ("/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_*", "/sys/fs/cgroup/*/slurm*/uid_*/job_*")
+_JOBS = (
+    "/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_*",
+    "/sys/fs/cgroup/*/slurm*/uid_*/job_*",
+    "/sys/fs/cgroup/slurm*/uid_*/job_*",
+)
 _CALLS = ("Compute", "Graphics")
 
 

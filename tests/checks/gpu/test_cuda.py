@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -160,7 +161,9 @@ def test_nothing_is_asked_beside_a_job_nor_right_after_boot(sim: SimHost) -> Non
     sim.inject("cuda_fails")
     assert asked(sim) == [("not_applicable", "skipped")]
     assert asked(sim, beside_jobs=True) == [("gpu_cuda_not_ready", "fail")]
-    job.rmdir()
+    (job / "cgroup.events").write_text("populated 0\nfrozen 0\n")
+    assert asked(sim) == [("gpu_cuda_not_ready", "fail")], "an ended job may leave its control group behind"
+    shutil.rmtree(job)
     assert asked(sim) == [("gpu_cuda_not_ready", "fail")]
     sim.reboot()
     assert asked(sim) == [("not_applicable", "skipped")]
